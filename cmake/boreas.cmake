@@ -1,0 +1,68 @@
+# The two functions every folder uses, and the flags all of them share.
+include(GoogleTest)
+find_package(Threads REQUIRED)
+
+add_library(boreas_flags INTERFACE)
+target_include_directories(boreas_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
+# -ffp-contract=off: a multiply-add is fused only where the source says so; bits must not depend on the compiler (design: equal bits).
+target_compile_options(boreas_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Werror -ffp-contract=off)
+target_link_libraries(boreas_flags INTERFACE Threads::Threads)
+if(BOREAS_SANITIZE)
+  target_compile_options(boreas_flags INTERFACE -fsanitize=${BOREAS_SANITIZE} -fno-omit-frame-pointer -g1)
+  target_link_options(boreas_flags INTERFACE -fsanitize=${BOREAS_SANITIZE})
+  if(BOREAS_SANITIZE MATCHES "thread")
+    target_compile_options(boreas_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>)
+  endif()
+endif()
+
+# boreas_library(NAME [DEPENDS targets...] [PRIVATE_DEPENDS targets...] [SUBFOLDERS names...]): static library boreas_NAME of this folder's *.cc
+# files (and of the sub-folders named), without *_test.cc and *_fuzz.cc; its unit tests become NAME_tests.
+function(boreas_library name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;PRIVATE_DEPENDS;SUBFOLDERS;TEST_DEPENDS" ${ARGN})
+  set(patterns ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  foreach(sub ${ARG_SUBFOLDERS})
+    list(APPEND patterns ${CMAKE_CURRENT_SOURCE_DIR}/${sub}/*.cc)
+  endforeach()
+  file(GLOB all CONFIGURE_DEPENDS ${patterns})
+  set(tests ${all})
+  set(sources ${all})
+  list(FILTER sources EXCLUDE REGEX "_(test|fuzz)\\.cc$")
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  if(sources)
+    add_library(boreas_${name} STATIC ${sources})
+    target_link_libraries(boreas_${name} PUBLIC boreas_flags ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE_DEPENDS})
+  else()
+    add_library(boreas_${name} INTERFACE)
+    target_link_libraries(boreas_${name} INTERFACE boreas_flags ${ARG_DEPENDS})
+  endif()
+  if(BOREAS_TESTS AND tests)
+    boreas_test(${name}_tests SOURCES ${tests} DEPENDS boreas_${name} ${ARG_PRIVATE_DEPENDS} ${ARG_TEST_DEPENDS})
+  endif()
+endfunction()
+
+# boreas_test(NAME SOURCES files... DEPENDS targets... [LABELS labels...]): a GoogleTest binary whose cases ctest runs one by one.
+# Tests get the source folder as BOREAS_SOURCE_DIR (fixtures) and run there.
+function(boreas_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  find_package(GTest REQUIRED)
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} boreas_flags GTest::gmock GTest::gtest GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE BOREAS_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  gtest_discover_tests(${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} DISCOVERY_TIMEOUT 60
+                       PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+endfunction()
+
+# boreas_fuzz(NAME SOURCES files... DEPENDS targets...): a libFuzzer target, clang only.
+function(boreas_fuzz name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  if(NOT BOREAS_FUZZ)
+    return()
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} boreas_flags)
+  target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+endfunction()
