@@ -1,0 +1,123 @@
+// The door of engine/: when a request runs. One thread owns requests, pages, prefix cache and the executor; others hand
+// in requests and get events. The engine knows token ids and pages: no strings, no tensors, no tasks.
+//
+//   submit() ==bounded queue==> engine thread: Batcher -> StepPlan -> Executor -> StepResult -> events -> EventSink
+//   (called on the engine thread)
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/result.h"
+#include "exec/executor.h"
+#include "exec/sampling.h"
+
+namespace boreas {
+
+enum class FinishReason : uint8_t {
+  kStop,    // an EOS or stop token was generated (it is the last token event)
+  kLength,  // max_tokens or the context is used up
+  kAbort,   // cancelled: the client left, a stop string matched, or the server shuts down
+  kError,   // executor fault, corrupted logits, deadline
+};
+
+struct Request {
+  std::vector<TokenId> prompt;       // not empty, ids below vocab_size
+  SamplingParams sampling;           // of choice 0; choice i gets choice_index i
+  int32_t choices = 1;               // n
+  int32_t max_tokens = 1;            // generated tokens per choice; 0 = score the prompt only
+  std::vector<TokenId> stop_ids;     // generation ends after one of these (EOS ids included unless ignored)
+  int32_t prompt_top_logprobs = -1;  // >= 0: score the prompt
+  int32_t priority = 0;              // lower runs earlier
+  std::string cache_salt;            // isolates the prefix cache; opaque bytes
+  int64_t deadline_ns = 0;           // by the engine's clock; 0 = none
+  std::function<std::unique_ptr<TokenConstraint>()> make_constraint;  // one a choice; empty: none
+};
+
+// What a request's owner hears, in order. Exactly one event with `finish` per choice, after which nothing more comes
+// for it.
+struct TokenEvent {
+  RequestId request;
+  int32_t choice = 0;
+  std::vector<SampledToken> tokens;           // usually one; empty with kAbort, kError and pure prompt scoring
+  std::vector<SampledToken> prompt_logprobs;  // once, with the first event of choice 0, if asked for
+  std::optional<FinishReason> finish;
+  std::string error;  // with kError
+  int32_t prompt_tokens = 0;
+  int32_t cached_tokens = 0;  // prompt tokens taken from the prefix cache
+  int32_t output_tokens = 0;  // so far, of this choice
+};
+
+// Called on the engine thread; must return quickly and never block. Outlives the request.
+using EventSink = std::function<void(TokenEvent&&)>;
+
+struct EngineOptions {
+  int32_t running_max = 64;                       // --max-num-seqs; also bounded by the executor's slots
+  int32_t waiting_max = 1024;                     // --max-num-queued-reqs
+  int64_t waiting_tokens_max = int64_t{1} << 22;  // --max-num-queued-tokens
+  int32_t step_tokens_max = 2048;                 // --max-num-batched-tokens; also bounded by the executor
+  int32_t context_max = 0;                        // --max-model-len; 0: the executor's
+  bool prefix_cache = true;
+  bool prefix_cache_exact = false;  // reuse only pages whose KV a prefill made
+};
+
+// Counters and gauges for /metrics; a snapshot.
+struct EngineStats {
+  int32_t running = 0;
+  int32_t waiting = 0;
+  int64_t waiting_tokens = 0;
+  int32_t pages_full_free = 0;
+  int32_t pages_full = 0;
+  int32_t pages_sliding_free = 0;
+  int32_t pages_sliding = 0;
+  int64_t steps = 0;
+  int64_t prompt_tokens = 0;  // computed
+  int64_t cached_tokens = 0;  // taken from the prefix cache
+  int64_t output_tokens = 0;
+  int64_t preemptions = 0;
+  int64_t finished[4] = {};  // by FinishReason
+  bool healthy = true;       // false after an executor fault; the process should exit
+  bool draining = false;
+};
+
+enum class SubmitError : uint8_t { kQueueFull, kDraining, kDead, kNeverFits };
+
+// Owns the engine thread. All methods may be called from any thread.
+class Engine {
+ public:
+  // The executor must outlive the engine. clock: for deadlines.
+  Engine(Executor& executor, const EngineOptions& options, const Clock& clock);
+  ~Engine();  // cancels what is left and joins
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  struct Submitted {
+    std::optional<SubmitError> error;
+    RequestId id;  // valid without error
+  };
+  Submitted submit(Request request, EventSink sink);
+  // Ends all choices of a request (or one of them) with kAbort at the next step boundary. Unknown or finished ids are
+  // ignored.
+  void cancel(RequestId id, int32_t choice = -1);
+  EngineStats stats() const;
+  int32_t context_max() const;
+  // No new requests; returns when all have finished or the deadline passed (then they are cancelled).
+  void drain(int64_t timeout_ms);
+  // Called (on the engine thread) once after every step that produced events: lets the server flush many streams with
+  // one wake-up.
+  void set_step_hook(std::function<void()> hook);
+  // Called once on the engine thread if the executor faults, after all requests got kError.
+  void set_fault_hook(std::function<void(const std::string&)> hook);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace boreas
