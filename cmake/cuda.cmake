@@ -1,0 +1,11 @@
+# Preset cuda: the CUDA executor, compiled for sm_90a by nvcc 13 or newer. Included only with BOREAS_CUDA=ON.
+file(GLOB cuda_sources ${CMAKE_SOURCE_DIR}/src/exec/cuda/*.cu)
+if(NOT cuda_sources)
+  message(FATAL_ERROR "BOREAS_CUDA is ON, but there is no CUDA executor in this tree")
+endif()
+set(CMAKE_CUDA_ARCHITECTURES 90a)
+set(CMAKE_CUDA_STANDARD 20)
+enable_language(CUDA)
+if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 13)
+  message(FATAL_ERROR "nvcc is ${CMAKE_CUDA_COMPILER_VERSION}, expected 13 or newer")
+endif()
