@@ -36,19 +36,23 @@ missing_packages() {
 need_packages() {
   local missing sudo=()
   if ! command -v dpkg-query apt-get >/dev/null; then
-    echo "setup: not Debian or Ubuntu, so nothing is installed here; needed: $(for g in "$@"; do packages_of "$g"; done | xargs)"
+    echo "setup: no apt here, so nothing is installed; needed: $(for group in "$@"; do packages_of "$group"; done | xargs)"
     return 0
   fi
   mapfile -t missing < <(missing_packages "$@")
   ((${#missing[@]})) || return 0
   echo "setup: installing ${missing[*]}"
   if ((EUID != 0)); then
-    command -v sudo >/dev/null || { echo "setup: neither root nor sudo; run as root: apt-get install ${missing[*]}" >&2; return 1; }
     sudo=(sudo)
+    if ! command -v sudo >/dev/null; then
+      echo "setup: neither root nor sudo; run as root: apt-get install ${missing[*]}" >&2
+      return 1
+    fi
   fi
   "${sudo[@]}" apt-get update -qq || echo "setup: apt-get update failed; trying with the lists that are here" >&2
   # --no-remove: libboost1.81-dev conflicts with Debian 12's libboost-dev (1.74), which may be the user's own.
-  if ! "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends --no-remove "${missing[@]}"; then
+  if ! "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -q --no-install-recommends --no-remove "${missing[@]}"; then
     echo "setup: apt-get could not install: ${missing[*]}" >&2
     echo "setup: if it says above that packages would be removed (libboost-dev 1.74 stands against libboost1.81-dev)," \
       "run that apt-get install yourself without --no-remove; nothing is removed here" >&2
@@ -80,7 +84,7 @@ choose_preset() {
   elif find_nvcc && ((${NVCC_VERSION%%.*} >= 13)); then
     PRESET=cuda
   else
-    echo "setup: CPU build: CUDA compiler ${NVCC_VERSION:-absent}; for the GPU install cuda-toolkit-13-0 from NVIDIA's package repository"
+    echo "setup: CPU build, CUDA compiler ${NVCC_VERSION:-absent}; for the GPU install NVIDIA's package cuda-toolkit-13-0"
   fi
 }
 
