@@ -36,7 +36,7 @@ missing_packages() {
 need_packages() {
   local missing sudo=()
   if ! command -v dpkg-query apt-get >/dev/null; then
-    echo "setup: no apt here, so nothing is installed; needed: $(for group in "$@"; do packages_of "$group"; done | xargs)"
+    echo "setup: no apt, nothing is installed; needed: $(for group in "$@"; do packages_of "$group"; done | xargs)"
     return 0
   fi
   mapfile -t missing < <(missing_packages "$@")

@@ -143,7 +143,8 @@ def judge(found, exempt):
         if (rule, key) not in largest:
             left.append(('tools/tidy/exempt.txt', line, 'exempt', f'no longer needed: {rule} {key}'))
         elif limit and largest[rule, key] < limit:
-            left.append(('tools/tidy/exempt.txt', line, 'exempt', f'{rule} {key} is now {largest[rule, key]}: lower it'))
+            message = f'{rule} {key} is now {largest[rule, key]}: lower it'
+            left.append(('tools/tidy/exempt.txt', line, 'exempt', message))
     return sorted(left)
 
 

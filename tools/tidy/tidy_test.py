@@ -62,7 +62,7 @@ def long_function(lines):
 
 # What is planted: name -> (path, text or text to append, rule that must find it there).
 PLANTED = {
-    'engine includes a private header of exec': ('src/engine/x.cc', '// h\n#include "exec/cpu/cpu_executor.h"\n', 'layer'),
+    'engine includes an executor': ('src/engine/x.cc', '// h\n#include "exec/cpu/cpu_executor.h"\n', 'layer'),
     'engine includes text': ('src/engine/x.cc', '// h\n#include "text/text.h"\n', 'layer'),
     'server includes the executor': ('src/server/server.cc', '// h\n#include "exec/executor.h"\n', 'layer'),
     'text includes the executor': ('src/text/x.cc', '// h\n#include "exec/executor.h"\n', 'layer'),
