@@ -96,6 +96,7 @@ enum class WeightRole : uint8_t {
 class WeightTable {
  public:
   explicit WeightTable(const ModelConfig& config);
+  // Empty for a weight the config does not have (the router of a dense layer) and before set().
   const TensorView& at(WeightRole role, int32_t layer = 0, int32_t expert = 0) const;
   void set(WeightRole role, int32_t layer, int32_t expert, const TensorView& view);
   int64_t total_bytes() const;  // of distinct tensors
@@ -116,6 +117,14 @@ struct WeightShape {
   int64_t cols = 0;
 };
 WeightShape weight_shape(const ModelConfig& config, WeightRole role);
+
+// Every weight that a config has, once each: embedding, layer by layer, final norm (18,730 for the published shape).
+struct WeightKey {
+  WeightRole role = WeightRole::kEmbedding;
+  int32_t layer = 0;
+  int32_t expert = 0;
+};
+std::vector<WeightKey> weight_keys(const ModelConfig& config);
 
 // Called with bytes done and bytes in all while weights load; at most a few hundred times.
 using LoadProgress = std::function<void(int64_t bytes_done, int64_t bytes_total)>;

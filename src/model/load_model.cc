@@ -1,0 +1,29 @@
+// The two ways to a Model: from a checkpoint directory, and from a shape alone. Called through the door (model.h).
+#include "model/dummy_weights.h"
+#include "model/model.h"
+#include "model/weight_loader.h"
+
+namespace boreas {
+
+Result<std::shared_ptr<const Model>> load_model(const std::string& directory, const LoadOptions& options) {
+  ASSIGN_OR_RETURN(const ModelConfig config, load_model_config(directory));
+  ASSIGN_OR_RETURN(LoadedWeights weights, options.dummy_weights ? make_dummy_weights(config, options.progress)
+                                                                : load_weights(config, directory, options.progress));
+  std::shared_ptr<Model> model(new Model(config));
+  model->weights_ = std::move(weights.table);
+  model->storage_ = std::move(weights.storage);
+  model->directory_ = directory;
+  model->is_dummy_ = options.dummy_weights;
+  return std::shared_ptr<const Model>(std::move(model));
+}
+
+Result<std::shared_ptr<const Model>> make_dummy_model(const ModelConfig& config, const LoadProgress& progress) {
+  ASSIGN_OR_RETURN(LoadedWeights weights, make_dummy_weights(config, progress));
+  std::shared_ptr<Model> model(new Model(config));
+  model->weights_ = std::move(weights.table);
+  model->storage_ = std::move(weights.storage);
+  model->is_dummy_ = true;
+  return std::shared_ptr<const Model>(std::move(model));
+}
+
+}  // namespace boreas
