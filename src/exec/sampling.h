@@ -4,7 +4,9 @@
 //
 // Order of operations (the order vLLM documents): logit bias and masks (allowed ids, constraint mask, stop ids before
 // min_tokens), then repetition, frequency and presence penalties, then temperature, min-p, top-k, top-p, then the draw.
-// Temperature 0 takes the largest penalised logit and ignores the filters; equal values: lowest id.
+// Temperature 0 takes the largest penalised logit and ignores the filters; equal values: lowest id. Filters work on
+// what the earlier ones left: top-p keeps the shortest prefix (by score, then id) that holds top_p of the mass that
+// min-p and top-k left. Ids outside the vocabulary in bias, allowed and suppressed lists are ignored.
 #pragma once
 
 #include <cstdint>
@@ -92,8 +94,10 @@ SampledToken sample_token(std::span<const float> logits, const SamplingParams& p
 // Log-probability of a given token and the top k, without drawing (prompt logprobs, forced tokens).
 SampledToken score_token(std::span<const float> logits, TokenId token, int32_t top_logprobs);
 
-// The uniform in (0, 1) behind the Gumbel noise of one vocabulary entry: (bits + 0.5) * 2^-32 of word (id mod 4) of
-// Philox4x32-10(counter = {id / 4, position, choice, 0x426f7265}, key = seed). Any executor must use exactly this.
+// The uniform u in (0, 1) behind the Gumbel noise of one vocabulary entry: (bits + 0.5) * 2^-32 of word (id mod 4) of
+// Philox4x32-10(counter = {id / 4, position, choice, 0x426f7265}, key = seed), rounded to float and kept below 1. The
+// noise is -log(-log(1 - u)); the drawn token is the largest (logit - max) / temperature + noise, equal sums: lowest
+// id. Any executor must use exactly this, with the functions of sampling_math.h.
 float sampling_uniform(uint64_t seed, int32_t choice_index, int64_t position, TokenId id);
 
 }  // namespace boreas
