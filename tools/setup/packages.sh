@@ -76,7 +76,7 @@ find_nvcc() {
 has_cuda_sources() { compgen -G 'src/exec/cuda/*.cu' >/dev/null; }
 
 # shellcheck disable=SC2034  # PRESET is read by ./run and ./check
-# Sets PRESET to cuda where the tree has a CUDA executor and the machine a compiler for it, else to cpu with one line why.
+# Sets PRESET to cuda where the tree has a CUDA executor and the machine a compiler for it, else to cpu, saying why.
 choose_preset() {
   PRESET=cpu
   if ! has_cuda_sources; then
@@ -84,7 +84,7 @@ choose_preset() {
   elif find_nvcc && ((${NVCC_VERSION%%.*} >= 13)); then
     PRESET=cuda
   else
-    echo "setup: CPU build, CUDA compiler ${NVCC_VERSION:-absent}; for the GPU install NVIDIA's package cuda-toolkit-13-0"
+    echo "setup: CPU build, CUDA compiler ${NVCC_VERSION:-absent}; for the GPU install NVIDIA's cuda-toolkit-13-0"
   fi
 }
 

@@ -57,12 +57,12 @@ def findings(files, with_format=False):
 
 
 def long_function(lines):
-    return '// head\nnamespace a {\nint f(int x) {\n' + '  x += 1;\n' * (lines - 3) + '  return x;\n}\n}  // namespace a\n'
+    return '// head\nnamespace a {\nint f(int x) {\n' + '  x += 1;\n' * (lines - 3) + '  return x;\n}\n}\n'
 
 
 # What is planted: name -> (path, text or text to append, rule that must find it there).
 PLANTED = {
-    'engine includes an executor': ('src/engine/x.cc', '// h\n#include "exec/cpu/cpu_executor.h"\n', 'layer'),
+    'engine includes an executor': ('src/engine/x.cc', '//\n#include "exec/cpu/cpu_executor.h"\n', 'layer'),
     'engine includes text': ('src/engine/x.cc', '// h\n#include "text/text.h"\n', 'layer'),
     'server includes the executor': ('src/server/server.cc', '// h\n#include "exec/executor.h"\n', 'layer'),
     'text includes the executor': ('src/text/x.cc', '// h\n#include "exec/executor.h"\n', 'layer'),
@@ -88,7 +88,7 @@ PLANTED = {
     'banned file name': ('src/text/string_utils.cc', '// head\n', 'name'),
     'a bare TODO': ('src/text/x.cc', '// head\n// TO' + 'DO: later\n', 'todo'),
     'a bare TODO in a script': ('tools/x.sh', '#!/bin/sh\n# head\n# TO' + 'DO: later\n', 'todo'),
-    'code in a comment': ('src/text/x.cc', '// head\nint a;\n// a = compute(b, 3);\n// compute(b, 3);\n', 'dead-comment'),
+    'code in a comment': ('src/text/x.cc', '// head\nint a;\n// (b)\n// compute(b, 3);\n', 'dead-comment'),
     'a path of a machine': ('docs/x.md', 'see /' + 'work/main\n', 'forbidden'),
     'a registry host': ('tests/npm/x.json', '{"a": "https://registry.npm' + 'js.org/x"}\n', 'forbidden'),
     'a gone path': ('docs/x.md', 'see `src/text/gone.cc`\n', 'doc-path'),
