@@ -1,0 +1,150 @@
+// The door of program/: what one step does, compiled once and proved.
+//
+//   lower(ModelConfig) -> TaskGraph -> place(TaskGraph, DeviceSpec, rows_max) -> Program -> verify(Program) -> Verdict
+//
+// compile() does all three and refuses a program that does not verify. A Program is immutable. It depends on the
+// model's shape, the machine and the largest number of rows; what changes from step to step (tokens, positions, pages,
+// rows in use) travels in the plan.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "model/model.h"
+#include "program/device_spec.h"
+#include "program/layout.h"
+#include "program/op_list.h"
+#include "program/ops/all.h"
+#include "program/task.h"
+
+namespace boreas {
+
+// ---- lower
+// -----------------------------------------------------------------------------------------------------------------------------------
+// A node is one op of one layer for all workers together. It says what flows in and out; nothing about workers.
+enum class Cut : int32_t {  // along what a node is cut into slices
+  kHidden,
+  kExperts,
+  kHeads,
+  kInner,
+  kVocabulary,
+  kEveryWorker,
+  kRows,
+};
+
+struct TaskNode {
+  Op op = Op::kNop;
+  int32_t layer = -1;
+  Cut cut = Cut::kEveryWorker;
+  int32_t hop_in = -1;  // gathered from all writers, or from the head group for kQkv and kPartial
+  int32_t hop_in_use = 0;
+  int32_t hop_out = -1;
+  int32_t hop_out_use = 0;
+  int32_t slots_in[3] = {-1, -1, -1};
+  int32_t slot_out = -1;
+  int32_t stream = -1;  // LoadOp::Stream of what it consumes, -1: nothing
+  int32_t total = 0;    // length of the cut dimension
+};
+
+struct TaskGraph {
+  ModelConfig config;
+  std::vector<TaskNode> nodes;            // in the order in which each role runs its own
+  std::array<int32_t, kHops> hop_uses{};  // uses a step
+};
+
+TaskGraph lower(const ModelConfig& config);
+
+// ---- place
+// -----------------------------------------------------------------------------------------------------------------------------------
+struct SlotSpec {
+  int64_t bytes = 0;
+  int64_t offset = 0;
+};
+
+struct Program {
+  ModelConfig config;
+  DeviceSpec device;
+  int32_t rows_max = 0;
+  std::array<int32_t, kHops> hop_uses{};
+  std::array<SlotSpec, kSlots> slots{};
+  int64_t slot_bytes = 0;     // of one worker, all slots
+  int32_t ring_chunks = 0;    // stages left for the ring
+  int32_t barrier_count = 0;  // barrier i announces slot i
+  // Lists of all workers and roles in one array: tasks of worker w, role r are [first(w, r), first(w, r) + count(w,
+  // r)).
+  std::vector<TaskDesc> tasks;
+  std::vector<int32_t> list_first;  // [workers * kRoles + 1]
+
+  int32_t workers() const { return device.workers; }
+  std::span<const TaskDesc> list(int32_t worker, Role role) const {
+    const size_t index = static_cast<size_t>(worker) * kRoles + static_cast<size_t>(role);
+    return {tasks.data() + list_first[index], static_cast<size_t>(list_first[index + 1] - list_first[index])};
+  }
+};
+
+// Error: the shape does not fit the machine (slots and the smallest ring exceed its memory), with the numbers.
+Result<Program> place(const TaskGraph& graph, const DeviceSpec& device, int32_t rows_max);
+
+// ---- verify
+// ----------------------------------------------------------------------------------------------------------------------------------
+struct Verdict {
+  bool ok = false;
+  std::string problem;        // first violation found: worker, role, task, and what is not ordered with what
+  int64_t tasks_checked = 0;  // over all unrolled steps
+  int64_t accesses_checked = 0;
+};
+
+// Proves over unrolled steps (enough for every parity to come round twice) with vector clocks of the order that the
+// program guarantees:
+//   every read after its write, every overwrite after all reads of the old value (slot, hop half, logits, KV row, plan,
+//   mailbox), one writer a word, every wait met, no cycle (also not between a worker's load order and its compute
+//   order, for every run-time count and ring size), slots and ring fit.
+Verdict verify(const Program& program);
+
+Result<Program> compile(const ModelConfig& config, const DeviceSpec& device, int32_t rows_max);
+
+// ---- look at it
+// ------------------------------------------------------------------------------------------------------------------------------
+struct OpTotals {
+  int64_t tasks = 0;
+  int64_t bytes_fixed = 0;  // streamed per step, all workers, for one unit where the count is known only at run time
+};
+
+struct ProgramSummary {
+  std::array<OpTotals, kOps> ops{};
+  int64_t tasks = 0;
+  int32_t hops_per_layer = 0;    // longest chain of hops through one MoE layer
+  int64_t worker_bytes_min = 0;  // streamed weight bytes of the least and most loaded worker, batch 1, top-k experts
+  int64_t worker_bytes_max = 0;
+  int64_t step_bytes = 0;   // weights (top-k experts a row, all distinct) and KV at `context`
+  double predicted_us = 0;  // step_bytes at the data-sheet bandwidth; 0 if the device has none
+};
+ProgramSummary summarize(const Program& program, int32_t rows, int32_t context);
+
+std::string dump_json(const Program& program);                  // every list of every worker
+std::string dump_text(const Program& program, int32_t worker);  // one worker's lists, a task a line
+std::string draw_layer_svg(const Program& program,
+                           int32_t layer);  // the lists of one layer of two workers, with waits and hops
+
+struct MemoryLine {
+  std::string what;
+  int64_t bytes = 0;
+};
+struct MemoryBudget {
+  std::string device;
+  std::vector<MemoryLine> lines;
+  int64_t kv_bytes = 0;        // left for pages
+  int64_t positions_full = 0;  // context of one sequence that fits, sliding window pages included
+};
+// Weights, activations and reserve against a memory of this size; page sizes from the config.
+MemoryBudget memory_budget(const ModelConfig& config, const std::string& device, int64_t memory_bytes);
+
+int64_t page_bytes_full(const ModelConfig& config);
+int64_t page_bytes_sliding(const ModelConfig& config);
+int64_t weight_bytes(const ModelConfig& config);
+
+}  // namespace boreas

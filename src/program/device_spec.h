@@ -1,0 +1,37 @@
+// DeviceSpec: the machine a program is compiled for, real or toy. Numbers of real chips are from their data sheets or
+// measured (said so).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace boreas {
+
+struct DeviceSpec {
+  std::string name;
+  int32_t workers = 1;           // SMs that own slices
+  int64_t slot_ring_bytes = 0;   // memory of a worker for slots and ring together; 0: unlimited (CPU)
+  int32_t chunk_bytes = 16384;   // one ring stage, one bulk copy
+  int32_t ring_chunks_max = 64;  // as many stages as barriers exist for
+  int32_t ring_chunks_min = 4;   // below this the pipeline of K and V pairs in two consumer groups cannot turn
+  double read_bytes_per_s = 0;   // data-sheet memory bandwidth; 0: unknown
+  int64_t memory_bytes = 0;      // device memory; 0: unknown
+  int32_t host_steps_ahead = 2;  // steps the host may enqueue before it has read the first one's tokens
+};
+
+// 128 workers on a chip with 128 SMs or more, else the largest of 112, 96, 64, 32 that fits, else all.
+constexpr int32_t workers_for_sms(int32_t sms) {
+  for (int32_t workers : {128, 112, 96, 64, 32})
+    if (sms >= workers) return workers;
+  return sms;
+}
+
+DeviceSpec h200_spec();                // 132 SMs, 227 KB of shared memory a block, 4.8 TB/s, 141 GB
+DeviceSpec h100_spec();                // 132 SMs, 3.35 TB/s, 80 GB
+DeviceSpec cpu_spec(int32_t threads);  // a worker a thread; slots and ring live in main memory
+DeviceSpec toy_spec(int32_t workers);  // any number of workers, small ring, for tests
+
+}  // namespace boreas

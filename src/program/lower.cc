@@ -1,0 +1,139 @@
+// lower: a model's shape becomes the graph of one step. One pass over the layers; per layer the consumer's order is
+// router, QKV, attention, up and gate, O projection, down (measured best on Hopper by nine points: attention's hops
+// hide under the long up-and-gate stream).
+//
+//   embed -> x0 -> [norm -> router_logits -> top_k ------------> up_gate -> gather inner --.
+//                      `-> qkv -> gather qkv -> attention -> merge -> gather -> out_proj -> down -> x(l+1)] -> norm ->
+//                      lm_head -> sample
+#include "program/compile.h"
+
+namespace boreas {
+namespace {
+
+class Lowering {
+ public:
+  explicit Lowering(const ModelConfig& config) { graph_.config = config; }
+
+  TaskGraph run() {
+    embed();
+    for (int32_t layer = 0; layer < graph_.config.layer_count(); ++layer) decoder_layer(layer);
+    head();
+    return std::move(graph_);
+  }
+
+ private:
+  static int32_t id(Hop hop) { return static_cast<int32_t>(hop); }
+  static int32_t id(Slot slot) { return static_cast<int32_t>(slot); }
+  int32_t next_use(Hop hop) { return graph_.hop_uses[static_cast<size_t>(id(hop))]++; }
+  int32_t last_use(Hop hop) const { return graph_.hop_uses[static_cast<size_t>(id(hop))] - 1; }
+
+  TaskNode& add(Op op, int32_t layer, Cut cut, int32_t total) {
+    TaskNode node;
+    node.op = op;
+    node.layer = layer;
+    node.cut = cut;
+    node.total = total;
+    graph_.nodes.push_back(node);
+    return graph_.nodes.back();
+  }
+  void reads_hop(TaskNode& node, Hop hop) {
+    node.hop_in = id(hop);
+    node.hop_in_use = last_use(hop);
+  }
+  void publishes(TaskNode& node, Hop hop) {
+    node.hop_out = id(hop);
+    node.hop_out_use = next_use(hop);
+  }
+
+  void embed() {
+    TaskNode& node = add(Op::kEmbed, -1, Cut::kHidden, graph_.config.hidden_size);
+    node.hop_in = id(Hop::kToken);
+    node.hop_in_use = -1;  // what the step before drew
+    node.slot_out = id(Slot::kResidual);
+    publishes(node, Hop::kResidual);
+  }
+
+  void gather(int32_t layer, Hop hop, Slot slot) {
+    TaskNode& node = add(Op::kGather, layer, Cut::kEveryWorker, 0);
+    reads_hop(node, hop);
+    node.slot_out = id(slot);
+  }
+
+  void norm(int32_t layer) {
+    TaskNode& node = add(Op::kGatherNorm, layer, Cut::kEveryWorker, 0);
+    reads_hop(node, Hop::kResidual);
+    node.slot_out = id(Slot::kNormed);
+  }
+
+  // Router logits and the experts of each row; returns the slot that holds them.
+  int32_t route(int32_t layer) {
+    const ModelConfig& config = graph_.config;
+    TaskNode& logits = add(Op::kRouterLogits, layer, Cut::kExperts, config.experts);
+    logits.slots_in[0] = id(Slot::kNormed);
+    logits.stream = LoadOp::kRouter;
+    publishes(logits, Hop::kLogit);
+    TaskNode& top_k = add(Op::kTopK, layer, Cut::kEveryWorker, 0);
+    reads_hop(top_k, Hop::kLogit);
+    top_k.slot_out = id(top_k.hop_in_use % 2 == 0 ? Slot::kRoute : Slot::kRouteOdd);
+    return top_k.slot_out;
+  }
+
+  void attention(int32_t layer) {
+    const ModelConfig& config = graph_.config;
+    TaskNode& qkv = add(Op::kQkv, layer, Cut::kHeads, config.kv_heads);
+    qkv.slots_in[0] = id(Slot::kNormed);
+    qkv.stream = LoadOp::kQkv;
+    publishes(qkv, Hop::kQkv);
+    gather(layer, Hop::kQkv, Slot::kQkv);
+    TaskNode& attend = add(Op::kAttention, layer, Cut::kHeads, config.kv_heads);
+    attend.slots_in[0] = id(Slot::kQkv);
+    attend.stream = LoadOp::kKvPages;
+    publishes(attend, Hop::kPartial);
+    TaskNode& merge = add(Op::kAttentionMerge, layer, Cut::kHeads, config.kv_heads);
+    reads_hop(merge, Hop::kPartial);
+    publishes(merge, Hop::kAttention);
+  }
+
+  void decoder_layer(int32_t layer) {
+    const ModelConfig& config = graph_.config;
+    const bool moe = config.is_moe(layer);
+    norm(layer);
+    const int32_t route_slot = moe ? route(layer) : -1;
+    attention(layer);
+    TaskNode& up = add(Op::kUpGate, layer, Cut::kInner, moe ? config.expert_width : config.dense_width);
+    up.slots_in[0] = id(Slot::kNormed);
+    up.slots_in[1] = route_slot;
+    up.stream = moe ? LoadOp::kExpertUpGate : LoadOp::kDenseUpGate;
+    publishes(up, Hop::kInner);
+    gather(layer, Hop::kAttention, Slot::kAttention);
+    TaskNode& out = add(Op::kOutProj, layer, Cut::kHidden, config.hidden_size);
+    out.slots_in[0] = id(Slot::kAttention);
+    out.slot_out = id(Slot::kProjected);
+    out.stream = LoadOp::kOutput;
+    gather(layer, Hop::kInner, Slot::kInner);
+    TaskNode& down = add(Op::kDown, layer, Cut::kHidden, config.hidden_size);
+    down.slots_in[0] = id(Slot::kInner);
+    down.slots_in[1] = route_slot;
+    down.stream = moe ? LoadOp::kExpertDown : LoadOp::kDenseDown;
+    publishes(down, Hop::kResidual);
+  }
+
+  void head() {
+    norm(-1);
+    TaskNode& head = add(Op::kLmHead, -1, Cut::kVocabulary, graph_.config.vocab_size);
+    head.slots_in[0] = id(Slot::kNormed);
+    head.stream = LoadOp::kLmHead;
+    publishes(head, Hop::kLogits);
+    TaskNode& sample = add(Op::kSample, -1, Cut::kRows, 0);
+    reads_hop(sample, Hop::kLogits);
+    publishes(sample, Hop::kToken);
+  }
+
+  TaskGraph graph_;
+};
+
+}  // namespace
+
+TaskGraph lower(const ModelConfig& config) { return Lowering(config).run(); }
+
+}  // namespace boreas

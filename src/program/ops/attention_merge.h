@@ -1,0 +1,23 @@
+// ATTENTION_MERGE: combines the pieces of its slice of (query head, dim) in ascending piece order:
+// o = sum_p 2^(m_p - M) o_p / sum_p 2^(m_p - M) l_p with M = max m_p; rounded to bf16; publishes hop attention.
+#pragma once
+
+#include "program/access.h"
+#include "program/task.h"
+
+namespace boreas {
+
+struct AttentionMergeOp {
+  // Rows [kFirst, + kCount) of the queries_per_kv * head_dim outputs of each of the heads [kHeadFirst, + kHeadCount).
+  enum Arg { kHeadFirst, kHeadCount, kSliding, kFirst, kCount };
+
+  static void reads([[maybe_unused]] const TaskDesc& task, [[maybe_unused]] AccessList& list) {
+    list.hop_read(task.wait);
+    list.plan();
+  }
+  static void writes([[maybe_unused]] const TaskDesc& task, [[maybe_unused]] AccessList& list) {
+    list.hop_write(task.publish);
+  }
+};
+
+}  // namespace boreas

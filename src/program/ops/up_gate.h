@@ -1,0 +1,22 @@
+// UP_GATE: inner = silu(gate . h) * (up . h) for the own rows of the inner width, of the dense MLP or of every expert
+// that a row hits; fp32 until one rounding to bf16; publishes hop inner.
+#pragma once
+
+#include "program/access.h"
+#include "program/task.h"
+
+namespace boreas {
+
+struct UpGateOp {
+  enum Arg { kFirst, kCount, kRouteSlot };  // own inner rows; kRouteSlot -1: dense
+
+  static void reads([[maybe_unused]] const TaskDesc& task, [[maybe_unused]] AccessList& list) {
+    list.slot(Slot::kNormed);
+    if (task.args[kRouteSlot] >= 0) list.slot(task.args[kRouteSlot]);
+  }
+  static void writes([[maybe_unused]] const TaskDesc& task, [[maybe_unused]] AccessList& list) {
+    list.hop_write(task.publish);
+  }
+};
+
+}  // namespace boreas

@@ -1,0 +1,333 @@
+// place: the graph becomes one list per worker and role. Worker i owns slice i of everything, so every phase is
+// balanced for any routing and any batch. Also the memory of a worker: slots first, the ring gets the rest.
+#include <algorithm>
+
+#include "program/compile.h"
+
+namespace boreas {
+namespace {
+
+constexpr int32_t kBytesBf16 = 2;
+constexpr int64_t kSlotAlign = 128;
+// With fewer ring stages than this the stream starves between hops; then the attention and inner slots share memory at
+// the price of one more wait.
+constexpr int32_t kRingChunksComfortable = 6;
+
+int64_t align_up(int64_t bytes) { return ceil_div(bytes, kSlotAlign) * kSlotAlign; }
+
+class Placement {
+ public:
+  Placement(const TaskGraph& graph, const DeviceSpec& device, int32_t rows_max) : graph_(graph), config_(graph.config) {
+    program_.config = graph.config;
+    program_.device = device;
+    program_.rows_max = rows_max;
+    program_.hop_uses = graph.hop_uses;
+    program_.barrier_count = kSlots;
+  }
+
+  Result<Program> run() {
+    RETURN_IF_ERROR(lay_out_slots());
+    program_.list_first.push_back(0);
+    for (int32_t worker = 0; worker < program_.workers(); ++worker) place_worker(worker);
+    if (!problem_.empty()) return Error{problem_};
+    return std::move(program_);
+  }
+
+ private:
+  // ---- memory of a worker
+  int64_t slot_bytes(Slot slot) const {
+    const int64_t rows = program_.rows_max;
+    const int64_t heads = ceil_div(config_.kv_heads, std::min(program_.workers(), config_.kv_heads));
+    const int64_t hidden_slice = ceil_div(config_.hidden_size, program_.workers());
+    switch (slot) {
+      case Slot::kNormed:
+        return rows * config_.hidden_size * kBytesBf16;
+      case Slot::kQkv:
+        return rows * heads * (config_.queries_per_kv() + 2) * config_.head_dim * kBytesBf16;
+      case Slot::kAttention:
+        return rows * config_.query_width() * kBytesBf16;
+      case Slot::kInner:
+        return rows *
+               std::max<int64_t>(config_.dense_width, int64_t{config_.experts_per_token} * config_.expert_width) *
+               kBytesBf16;
+      case Slot::kRoute:
+      case Slot::kRouteOdd:
+        return rows * config_.experts_per_token * 8;  // id and fp32 weight
+      case Slot::kResidual:
+      case Slot::kProjected:
+        return rows * hidden_slice * 4;
+    }
+    return 0;
+  }
+
+  int64_t assign_offsets(bool share_attention_and_inner) {
+    int64_t offset = 0;
+    for (int32_t i = 0; i < kSlots; ++i) {
+      SlotSpec& spec = program_.slots[static_cast<size_t>(i)];
+      spec.bytes = slot_bytes(static_cast<Slot>(i));
+      if (share_attention_and_inner && static_cast<Slot>(i) == Slot::kInner) {
+        spec.offset = program_.slots[static_cast<size_t>(Slot::kAttention)].offset;
+        offset = std::max(offset, spec.offset + align_up(spec.bytes));
+        continue;
+      }
+      spec.offset = offset;
+      offset += align_up(spec.bytes);
+    }
+    return offset;
+  }
+
+  Status lay_out_slots() {
+    const DeviceSpec& device = program_.device;
+    program_.slot_bytes = assign_offsets(false);
+    if (device.slot_ring_bytes == 0) {
+      program_.ring_chunks = device.ring_chunks_max;
+      return Ok{};
+    }
+    auto chunks_left = [&] { return (device.slot_ring_bytes - program_.slot_bytes) / device.chunk_bytes; };
+    if (chunks_left() < kRingChunksComfortable) {
+      shares_memory_ = true;
+      program_.slot_bytes = assign_offsets(true);
+    }
+    if (chunks_left() < device.ring_chunks_min) {
+      return Error{"a program of " + std::to_string(program_.rows_max) + " rows does not fit " + device.name +
+                   ": slots need " + std::to_string(program_.slot_bytes) + " bytes and the smallest ring " +
+                   std::to_string(int64_t{device.ring_chunks_min} * device.chunk_bytes) + ", a worker has " +
+                   std::to_string(device.slot_ring_bytes)};
+    }
+    program_.ring_chunks = static_cast<int32_t>(std::min<int64_t>(chunks_left(), device.ring_chunks_max));
+    return Ok{};
+  }
+
+  // ---- lists of one worker
+  void place_worker(int32_t worker) {
+    worker_ = worker;
+    items_ = 0;
+    std::fill(std::begin(slot_writes_), std::end(slot_writes_), 0);
+    for (std::vector<TaskDesc>& list : lists_) list.clear();
+    for (const TaskNode& node : graph_.nodes) place_node(node);
+    for (const std::vector<TaskDesc>& list : lists_) {
+      program_.tasks.insert(program_.tasks.end(), list.begin(), list.end());
+      program_.list_first.push_back(static_cast<int32_t>(program_.tasks.size()));
+    }
+  }
+
+  void place_node(const TaskNode& node) {
+    TaskDesc task;
+    task.op = static_cast<int32_t>(node.op);
+    task.layer = node.layer;
+    set_hops(node, task);
+    set_args(node, task);
+    set_barriers(node, task);
+    if (node.stream >= 0) {
+      task.stream_item = items_++;
+      place_load(node, task);
+    }
+    lists_[static_cast<size_t>(op_role(node.op))].push_back(task);
+  }
+
+  void set_hops(const TaskNode& node, TaskDesc& task) const {
+    if (node.hop_in >= 0) {
+      Range writers{0, program_.workers()};
+      const Hop hop = static_cast<Hop>(node.hop_in);
+      if (hop == Hop::kQkv || hop == Hop::kPartial) writers = own_group();
+      task.wait = {node.hop_in, node.hop_in_use, writers.first, writers.count};
+    }
+    if (node.hop_out >= 0) task.publish = {node.hop_out, node.hop_out_use};
+  }
+
+  Range own_heads() const { return heads_of_worker(program_.workers(), config_.kv_heads, worker_); }
+  // The workers that share this worker's KV head; itself alone if it serves several. Without a head: itself.
+  Range own_group() const {
+    const Range heads = own_heads();
+    return heads.count == 0 ? Range{worker_, 1} : head_group(program_.workers(), config_.kv_heads, heads.first);
+  }
+  Range own_slice(int32_t total) const { return slice(total, program_.workers(), worker_); }
+  Range group_slice(int32_t total, int32_t granule = 1) const {
+    const Range group = own_group();
+    return own_heads().count == 0 ? Range{} : slice(total, group.count, worker_ - group.first, granule);
+  }
+
+  void set_args(const TaskNode& node, TaskDesc& task) const {
+    const Range own = own_slice(node.total);
+    const Range heads = own_heads();
+    const int32_t route_slot = node.slots_in[1];
+    int32_t* args = task.args;
+    switch (node.op) {
+      case Op::kEmbed:
+      case Op::kRouterLogits:
+      case Op::kOutProj:
+      case Op::kLmHead:
+        args[0] = own.first;  // kFirst, kCount of each of these ops
+        args[1] = own.count;
+        break;
+      case Op::kUpGate:
+        args[UpGateOp::kFirst] = own.first;
+        args[UpGateOp::kCount] = own.count;
+        args[UpGateOp::kRouteSlot] = route_slot;
+        break;
+      case Op::kDown:
+        args[DownOp::kFirst] = own.first;
+        args[DownOp::kCount] = own.count;
+        args[DownOp::kRouteSlot] = route_slot;
+        break;
+      case Op::kTopK:
+        args[TopKOp::kSlot] = node.slot_out;
+        break;
+      case Op::kGather:
+        args[GatherOp::kSlot] = node.slot_out;
+        args[GatherOp::kHeadFirst] = heads.first;
+        args[GatherOp::kHeadCount] = heads.count;
+        break;
+      case Op::kQkv:
+        set_qkv_args(node, heads, args);
+        break;
+      case Op::kAttention: {
+        const Range group = own_group();
+        const Range pieces = heads.count == 0 ? Range{} : pieces_of_worker(group.count, worker_ - group.first);
+        args[AttentionOp::kHeadFirst] = heads.first;
+        args[AttentionOp::kHeadCount] = heads.count;
+        args[AttentionOp::kSliding] = layer(node).sliding;
+        args[AttentionOp::kPieceFirst] = pieces.first;
+        args[AttentionOp::kPieceCount] = pieces.count;
+        break;
+      }
+      case Op::kAttentionMerge: {
+        const Range outputs = group_slice(config_.queries_per_kv() * config_.head_dim);
+        args[AttentionMergeOp::kHeadFirst] = heads.first;
+        args[AttentionMergeOp::kHeadCount] = heads.count;
+        args[AttentionMergeOp::kSliding] = layer(node).sliding;
+        args[AttentionMergeOp::kFirst] = outputs.first;
+        args[AttentionMergeOp::kCount] = outputs.count;
+        break;
+      }
+      case Op::kSample:
+        args[SampleOp::kWorkers] = program_.workers();
+        break;
+      case Op::kNop:
+      case Op::kLoad:
+      case Op::kGatherNorm:
+        break;
+    }
+  }
+
+  void set_qkv_args(const TaskNode& node, Range heads, int32_t* args) const {
+    const Range q = group_slice(config_.queries_per_kv() * config_.head_dim, 2);  // RoPE pairs stay together
+    const Range kv = group_slice(config_.head_dim, 2);
+    args[QkvOp::kHeadFirst] = heads.first;
+    args[QkvOp::kHeadCount] = heads.count;
+    args[QkvOp::kRope] = layer(node).rope;
+    args[QkvOp::kQFirst] = q.first;
+    args[QkvOp::kQCount] = q.count;
+    args[QkvOp::kKFirst] = args[QkvOp::kVFirst] = kv.first;
+    args[QkvOp::kKCount] = args[QkvOp::kVCount] = kv.count;
+  }
+
+  // Slots that another role reads are announced by a barrier of the slot's number; within a role the list order
+  // suffices.
+  void set_barriers(const TaskNode& node, TaskDesc& task) {
+    int32_t used = 0;
+    for (int32_t slot : node.slots_in) {
+      if (slot < 0 || !crosses_roles(slot)) continue;
+      task.barriers[used++] = {slot, slot_writes_[slot]};
+    }
+    if (shares_memory_ && node.slot_out == static_cast<int32_t>(Slot::kInner)) {
+      const int32_t projected = static_cast<int32_t>(Slot::kProjected);
+      task.barriers[used++] = {projected, slot_writes_[projected]};
+    }
+    if (node.slot_out >= 0) {
+      ++slot_writes_[node.slot_out];
+      if (crosses_roles(node.slot_out)) task.arrive = node.slot_out;
+    }
+  }
+  bool crosses_roles(int32_t slot) const {
+    const Slot which = static_cast<Slot>(slot);
+    return which != Slot::kResidual && (which != Slot::kProjected || shares_memory_);
+  }
+
+  // ---- the producer's side of a streaming node
+  void place_load(const TaskNode& node, TaskDesc& consumer) {
+    TaskDesc load;
+    load.op = static_cast<int32_t>(Op::kLoad);
+    load.layer = node.layer;
+    load.stream_item = consumer.stream_item;
+    load.stream_count = static_cast<int32_t>(stream_count(node));
+    const int64_t bytes = unit_bytes(node, consumer);
+    if (bytes > INT32_MAX) problem_ = "one stream item of " + std::to_string(bytes) + " bytes; use more workers";
+    load.args[LoadOp::kStream] = node.stream;
+    load.args[LoadOp::kUnitBytes] = static_cast<int32_t>(bytes);
+    load.args[LoadOp::kRouteSlot] = node.slots_in[1];
+    const Range heads = own_heads();
+    load.args[LoadOp::kHeadFirst] = heads.first;
+    load.args[LoadOp::kHeadCount] = heads.count;
+    load.stream_unit_chunks = static_cast<int32_t>(ceil_div(bytes, program_.device.chunk_bytes));
+    if (node.slots_in[1] >= 0) load.barriers[0] = {node.slots_in[1], slot_writes_[node.slots_in[1]]};
+    // Old KV rows may be streamed as soon as this step has begun here: the first norm of the step comes after every
+    // worker's part of the step before, which appended the newest of them. Without it the producer's run-ahead could
+    // pass the append.
+    if (node.stream == LoadOp::kKvPages) load.barriers[1] = {static_cast<int32_t>(Slot::kNormed), 1};
+    consumer.stream_count = load.stream_count;
+    consumer.stream_unit_chunks = load.stream_unit_chunks;
+    lists_[static_cast<size_t>(Role::kProducer)].push_back(load);
+  }
+
+  static StreamCount stream_count(const TaskNode& node) {
+    switch (node.stream) {
+      case LoadOp::kKvPages:
+        return StreamCount::kPages;
+      case LoadOp::kExpertUpGate:
+      case LoadOp::kExpertDown:
+        return StreamCount::kExperts;
+      default:
+        return StreamCount::kOne;
+    }
+  }
+
+  int64_t unit_bytes(const TaskNode& node, const TaskDesc& task) const {
+    const int64_t hidden_row = int64_t{config_.hidden_size} * kBytesBf16;
+    const int32_t* args = task.args;
+    switch (static_cast<LoadOp::Stream>(node.stream)) {
+      case LoadOp::kRouter:
+        return args[RouterLogitsOp::kCount] * hidden_row;
+      case LoadOp::kQkv:
+        return int64_t{args[QkvOp::kHeadCount]} * (args[QkvOp::kQCount] + args[QkvOp::kKCount] + args[QkvOp::kVCount]) *
+               hidden_row;
+      case LoadOp::kKvPages:
+        return int64_t{2} * kLayoutPagePositions * config_.head_dim * kBytesBf16;
+      case LoadOp::kExpertUpGate:
+      case LoadOp::kDenseUpGate:
+        return int64_t{2} * args[UpGateOp::kCount] * hidden_row;
+      case LoadOp::kOutput:
+        return int64_t{args[OutProjOp::kCount]} * config_.query_width() * kBytesBf16;
+      case LoadOp::kExpertDown:
+        return int64_t{args[DownOp::kCount]} * config_.expert_width * kBytesBf16;
+      case LoadOp::kDenseDown:
+        return int64_t{args[DownOp::kCount]} * config_.dense_width * kBytesBf16;
+      case LoadOp::kLmHead:
+        return args[LmHeadOp::kCount] * hidden_row;
+    }
+    return 0;
+  }
+
+  const LayerConfig& layer(const TaskNode& node) const { return config_.layers[static_cast<size_t>(node.layer)]; }
+
+  const TaskGraph& graph_;
+  const ModelConfig& config_;
+  Program program_;
+  bool shares_memory_ = false;
+  std::string problem_;
+  int32_t worker_ = 0;
+  int32_t items_ = 0;
+  int32_t slot_writes_[kSlots] = {};
+  std::vector<TaskDesc> lists_[kRoles];
+};
+
+}  // namespace
+
+Result<Program> place(const TaskGraph& graph, const DeviceSpec& device, int32_t rows_max) {
+  if (device.workers < 1)
+    return Error{"a device needs at least one worker, " + device.name + " has " + std::to_string(device.workers)};
+  if (rows_max < 1) return Error{"a program needs at least one row"};
+  return Placement(graph, device, rows_max).run();
+}
+
+}  // namespace boreas
