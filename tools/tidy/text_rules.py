@@ -52,7 +52,10 @@ def size_findings(path, source, cpp):
             yield 'function-lines', f'{path}:{name}', first, message, length
 
 
-def head_findings(path, source):
+def head_findings(path, source, exists):
+    """A .cc with its own .h beside it has its head comment there; a unit test is told by its name."""
+    if path.endswith('_test.cc') or (path.endswith('.cc') and exists(path[:-3] + '.h')):
+        return
     first = next((line for line in source.split('\n') if line.strip() and not line.startswith('#!')), '')
     if not first.startswith(('//', '/*', '#', '"""')) or first.startswith('#include') or first.startswith('#pragma'):
         yield 'head', path, 1, 'no head comment: what it is for, who calls it, what always holds'

@@ -57,8 +57,7 @@ def file_findings(path, source, exists):
     script = path.endswith(SCRIPTS) or path in SCRIPT_NAMES
     if cpp or script:
         yield from text_rules.size_findings(path, source, cpp)
-        if not path.endswith('_test.cc'):
-            yield from text_rules.head_findings(path, source)
+        yield from text_rules.head_findings(path, source, exists)
     if cpp:
         yield from text_rules.name_findings(path, cpp)
         yield from text_rules.comment_findings(path, cpp.comments)

@@ -39,7 +39,7 @@ CLEAN = {
     'src/engine/CMakeLists.txt': 'boreas_library(engine)\n',
     'src/engine/engine.h': '// head\n#include "exec/executor.h"\n',
     'apps/CMakeLists.txt': 'file(GLOB sources *.cc)\n',
-    'apps/main.cc': '// head\n#include "engine/engine.h"\n#include "exec/fake/fake_executor.h"\n#include "text/text.h"\n',
+    'apps/main.cc': '//\n#include "engine/engine.h"\n#include "exec/fake/fake_executor.h"\n#include "text/text.h"\n',
     'tests/api/CMakeLists.txt': 'boreas_test(api_tests SOURCES api_test.cc)\n',
     'tests/api/api_test.cc': '// head\n',
 }
@@ -80,6 +80,7 @@ PLANTED = {
     'a long function': ('src/text/x.cc', long_function(71), 'function-lines'),
     'a long line': ('src/text/x.cc', '// head\n// ' + 'x' * 118 + '\n', 'line-columns'),
     'no head comment': ('src/text/x.cc', '#include <vector>\n// head\n', 'head'),
+    'no head comment in a file without a header': ('apps/x.cc', '#include <vector>\n', 'head'),
     'no head comment in a script': ('tools/x.py', 'import os\n', 'head'),
     'banned word': ('src/text/x.cc', '// head\nint fast_path;\n', 'name'),
     'banned camel word': ('src/text/x.cc', '// head\nclass RequestScheduler {};\n', 'name'),
@@ -106,6 +107,7 @@ ALLOWED = {
     'the keyword new': ('src/text/x.cc', '// head\nint* a = new int;\n'),
     'banned words in text': ('src/text/x.cc', '// the scheduler is fast\nauto a = "fast_path";\n'),
     'a TODO with its issue': ('src/text/x.cc', '// head\n// TO' + 'DO(#12): later\n'),
+    'a source whose header has the head comment': ('src/text/text.cc', '#include "text/text.h"\n'),
     'prose with brackets': ('src/text/x.cc', '// head (as in the design);\nint a;\n// holds (see above);\n'),
     'a big model': ('models/tiny/x.txt', 'x' * (4 * 1024 * 1024 + 1)),
 }
