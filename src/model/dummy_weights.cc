@@ -1,15 +1,16 @@
-// Bulk generation of dummy weights (recipe: dummy_weights.h). Philox runs on kLanes counters side by side so that the
-// compiler can use SIMD; on x86 a copy for AVX2 is chosen at run time. Integer arithmetic only: bits never depend on
-// it.
+// Bulk generation of dummy weights (recipe: dummy_weights.h). On x86 with AVX2 (asked at run time) four Philox counters
+// run side by side, everywhere else one after the other. All values are exact, so the bits are equal.
 #include "model/dummy_weights.h"
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -19,7 +20,6 @@ namespace boreas {
 namespace {
 
 constexpr uint64_t kBlockElements = 16;
-constexpr size_t kLanes = 16;
 constexpr size_t kAlignBytes = 64;
 constexpr uint64_t kPieceElements = uint64_t{1} << 20;
 constexpr int64_t kProgressCallsMax = 100;
@@ -41,65 +41,67 @@ ByteTable byte_table(WeightRole role) {
   return table;
 }
 
-// kLanes consecutive blocks from `block`, as words[word][lane].
-[[gnu::always_inline]] inline void philox_lanes(uint64_t hash, uint64_t block, uint32_t (&words)[4][kLanes]) {
-  uint32_t a[kLanes], b[kLanes], c[kLanes], d[kLanes];
-  for (size_t i = 0; i < kLanes; ++i) {
-    a[i] = static_cast<uint32_t>(block + i);
-    b[i] = static_cast<uint32_t>((block + i) >> 32);
-    c[i] = d[i] = 0;
-  }
-  uint32_t key0 = static_cast<uint32_t>(hash);
-  uint32_t key1 = static_cast<uint32_t>(hash >> 32);
-  for (int round = 0; round < 10; ++round) {
-    for (size_t i = 0; i < kLanes; ++i) {
-      const uint64_t product0 = uint64_t{0xD2511F53u} * a[i];
-      const uint64_t product1 = uint64_t{0xCD9E8D57u} * c[i];
-      a[i] = static_cast<uint32_t>(product1 >> 32) ^ b[i] ^ key0;
-      c[i] = static_cast<uint32_t>(product0 >> 32) ^ d[i] ^ key1;
-      b[i] = static_cast<uint32_t>(product1);
-      d[i] = static_cast<uint32_t>(product0);
-    }
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
-  }
-  for (size_t i = 0; i < kLanes; ++i) {
-    words[0][i] = a[i];
-    words[1][i] = b[i];
-    words[2][i] = c[i];
-    words[3][i] = d[i];
-  }
-}
-
-[[gnu::always_inline]] inline void fill_blocks(uint64_t hash, const ByteTable& table, uint64_t block, bf16* out,
-                                               uint64_t count) {
-  uint32_t words[4][kLanes];
-  bf16 tail[kLanes * kBlockElements];
-  while (count > 0) {
-    philox_lanes(hash, block, words);
-    const uint64_t whole = std::min<uint64_t>(count, kLanes * kBlockElements);
-    bf16* to = whole == kLanes * kBlockElements ? out : tail;
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      for (size_t word = 0; word < 4; ++word) {
-        const uint32_t bits = words[word][lane];
-        bf16* four = to + lane * kBlockElements + word * 4;
-        four[0] = table[bits & 255u];
-        four[1] = table[bits >> 8 & 255u];
-        four[2] = table[bits >> 16 & 255u];
-        four[3] = table[bits >> 24];
-      }
-    }
-    if (to == tail) std::memcpy(out, tail, whole * sizeof(bf16));
-    out += whole;
-    count -= whole;
-    block += kLanes;
+// The recipe as it is written, one block after the other.
+void fill_portable(uint64_t hash, const ByteTable& table, uint64_t block, std::span<bf16> out) {
+  const std::array<uint32_t, 2> key = {static_cast<uint32_t>(hash), static_cast<uint32_t>(hash >> 32)};
+  for (size_t at = 0; at < out.size(); at += kBlockElements, ++block) {
+    const std::array<uint32_t, 4> words =
+        Philox4x32::generate({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0}, key);
+    const size_t count = std::min<size_t>(kBlockElements, out.size() - at);
+    for (size_t i = 0; i < count; ++i) out[at + i] = table[words[i / 4] >> (8 * (i % 4)) & 255u];
   }
 }
 
 #if defined(__x86_64__)
-[[gnu::target("avx2")]] void fill_blocks_avx2(uint64_t hash, const ByteTable& table, uint64_t block, bf16* out,
-                                              uint64_t count) {
-  fill_blocks(hash, table, block, out, count);
+constexpr size_t kLanes = 4;  // blocks side by side, one in each 64-bit lane
+
+// 16 bytes of one block -> 16 values s * 2^-e, stored to `out` (any alignment). s has 7 bits, so the upper half of the
+// fp32 value is exact.
+[[gnu::target("avx2")]] inline void store_block(__m128i bytes, __m256 scale, bf16* out) {
+  const __m128i odd = _mm_or_si128(bytes, _mm_set1_epi8(1));
+  const __m256 low = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(odd)), scale);
+  const __m256 high = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(odd, 8))), scale);
+  const __m256i packed = _mm256_packus_epi32(_mm256_srli_epi32(_mm256_castps_si256(low), 16),
+                                             _mm256_srli_epi32(_mm256_castps_si256(high), 16));
+  // packus works within halves of 128 bits: put the four quarters back in order.
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_permute4x64_epi64(packed, 0xD8));
+}
+
+// Four Philox counters at a time; of each 64-bit lane only the low 32 bits count, which is what vpmuludq reads. Fills
+// whole groups of kLanes blocks and returns how many elements that were.
+[[gnu::target("avx2")]] size_t fill_avx2(uint64_t hash, int exponent, uint64_t block, std::span<bf16> out) {
+  const __m256i multiplier0 = _mm256_set1_epi64x(0xD2511F53);
+  const __m256i multiplier1 = _mm256_set1_epi64x(0xCD9E8D57);
+  const __m256i low_half = _mm256_set1_epi64x(0xFFFFFFFF);
+  const __m256 scale = _mm256_set1_ps(1.0f / static_cast<float>(1 << exponent));
+  const __m256i lane = _mm256_set_epi64x(3, 2, 1, 0);
+  size_t done = 0;
+  for (; out.size() - done >= kLanes * kBlockElements; done += kLanes * kBlockElements, block += kLanes) {
+    __m256i a = _mm256_add_epi64(_mm256_set1_epi64x(static_cast<int64_t>(block)), lane);
+    __m256i b = _mm256_srli_epi64(a, 32);
+    __m256i c = _mm256_setzero_si256();
+    __m256i d = c;
+    uint32_t key0 = static_cast<uint32_t>(hash);
+    uint32_t key1 = static_cast<uint32_t>(hash >> 32);
+    for (int round = 0; round < 10; ++round, key0 += 0x9E3779B9u, key1 += 0xBB67AE85u) {
+      const __m256i product0 = _mm256_mul_epu32(a, multiplier0);
+      const __m256i product1 = _mm256_mul_epu32(c, multiplier1);
+      a = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(product1, 32), b), _mm256_set1_epi64x(key0));
+      c = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(product0, 32), d), _mm256_set1_epi64x(key1));
+      b = product1;
+      d = product0;
+    }
+    const __m256i ab = _mm256_or_si256(_mm256_and_si256(a, low_half), _mm256_slli_epi64(b, 32));
+    const __m256i cd = _mm256_or_si256(_mm256_and_si256(c, low_half), _mm256_slli_epi64(d, 32));
+    const __m256i even = _mm256_unpacklo_epi64(ab, cd);  // blocks 0 and 2
+    const __m256i odd = _mm256_unpackhi_epi64(ab, cd);   // blocks 1 and 3
+    bf16* to = out.data() + done;
+    store_block(_mm256_castsi256_si128(even), scale, to);
+    store_block(_mm256_castsi256_si128(odd), scale, to + kBlockElements);
+    store_block(_mm256_extracti128_si256(even, 1), scale, to + 2 * kBlockElements);
+    store_block(_mm256_extracti128_si256(odd, 1), scale, to + 3 * kBlockElements);
+  }
+  return done;
 }
 #endif
 
@@ -170,14 +172,14 @@ bf16 dummy_value(uint64_t name_hash, WeightRole role, uint64_t index) {
 
 void fill_dummy(uint64_t name_hash, WeightRole role, uint64_t first, std::span<bf16> out) {
   CHECK(first % kBlockElements == 0);
-  const ByteTable table = byte_table(role);
+  size_t done = 0;
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) {
-    fill_blocks_avx2(name_hash, table, first / kBlockElements, out.data(), out.size());
-    return;
+  const int exponent = dummy_exponent(role);
+  if (exponent >= 0 && __builtin_cpu_supports("avx2")) {
+    done = fill_avx2(name_hash, exponent, first / kBlockElements, out);
   }
 #endif
-  fill_blocks(name_hash, table, first / kBlockElements, out.data(), out.size());
+  fill_portable(name_hash, byte_table(role), (first + done) / kBlockElements, out.subspan(done));
 }
 
 Result<LoadedWeights> make_dummy_weights(const ModelConfig& config, const LoadProgress& progress) {

@@ -59,8 +59,7 @@ constexpr int dummy_exponent(WeightRole role) {
 // One element, straight from the recipe.
 bf16 dummy_value(uint64_t name_hash, WeightRole role, uint64_t index);
 
-// Elements first .. first + out.size() of the tensor; first is a multiple of 16. The same bits as dummy_value, made 16
-// blocks at a time.
+// Elements first .. first + out.size() of the tensor; first is a multiple of 16. The same bits as dummy_value.
 void fill_dummy(uint64_t name_hash, WeightRole role, uint64_t first, std::span<bf16> out);
 
 // All weights of a config in one buffer, each tensor at a multiple of 64 bytes, filled by all cores. Error if the

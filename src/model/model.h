@@ -164,7 +164,7 @@ Result<std::shared_ptr<const Model>> load_model(const std::string& directory, co
 // dummy_weights.h).
 Result<std::shared_ptr<const Model>> make_dummy_model(const ModelConfig& config, const LoadProgress& progress = {});
 
-// ---------------------------------------------------------------------------------------------------------------------------------------------
+// ---------------------------------------------------------------------------------------------------------------------
 // The oracle in C++: plain fp32 arithmetic, no rounding to BF16 anywhere but in the stored weights; sequential, slow,
 // and obviously right.
 

@@ -78,7 +78,8 @@ class HeaderHandler {
   }
 
   bool on_array_begin(Code& code) {
-    if (place_ != Place::kShape && place_ != Place::kOffsets) return fail(code, "a list where " + expected());
+    if (in_list_ || (place_ != Place::kShape && place_ != Place::kOffsets))
+      return fail(code, "a list where " + expected());
     in_list_ = true;
     return true;
   }
