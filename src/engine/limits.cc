@@ -1,0 +1,38 @@
+#include "engine/limits.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "engine/page_ledger.h"
+
+namespace boreas {
+
+EngineLimits make_limits(const ExecutorInfo& info, const EngineOptions& options) {
+  EngineLimits limits;
+  limits.vocab_size = info.vocab_size;
+  limits.rows_max = info.rows_max;
+  limits.step_tokens_max = std::min(options.step_tokens_max, info.tokens_max);
+  limits.steps_in_flight_max = info.steps_in_flight_max;
+  limits.one_arithmetic = info.one_arithmetic;
+  CHECK(limits.step_tokens_max >= PageLedger::kChunkPositionsMin);
+  CHECK(info.rows_max > 0 && info.sequence_slots > 0 && info.steps_in_flight_max > 0);
+  limits.running_max = std::min({options.running_max, info.sequence_slots, info.rows_max,
+                                 limits.step_tokens_max - PageLedger::kChunkPositionsMin + 1});
+  CHECK(limits.running_max > 0);
+
+  limits.context_max = std::min(info.context_max, info.pages_full * kPagePositions);
+  if (options.context_max > 0) limits.context_max = std::min(limits.context_max, options.context_max);
+  if (info.window > 0 &&
+      info.pages_sliding < PageLedger::sliding_pages_max(info.window, PageLedger::kChunkPositionsMin)) {
+    limits.context_max = std::min(limits.context_max, info.pages_sliding * kPagePositions);
+  }
+  CHECK(limits.context_max > 0);
+  return limits;
+}
+
+bool never_fits(const EngineLimits& limits, const Request& request) {
+  const int64_t generated_min = request.max_tokens > 0 ? 1 : 0;
+  return static_cast<int64_t>(request.prompt.size()) + generated_min > limits.context_max;
+}
+
+}  // namespace boreas

@@ -1,0 +1,77 @@
+// What the engine core remembers of a request: plain data. A sequence is one choice of a request; the core runs
+// sequences, and a request ends when all of its sequences have.
+//
+//   kHeld --(the first choice has computed the shared prompt pages)--> kWaiting --> kRunning --> kFinished
+//                                                                          ^------preempted---'
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/limits.h"
+#include "engine/page_ledger.h"
+
+namespace boreas {
+
+struct RequestState;
+
+enum class SequenceState : uint8_t { kHeld, kWaiting, kRunning, kFinished };
+
+struct Sequence {
+  RequestState* request = nullptr;
+  int32_t choice = 0;
+  SequenceState state = SequenceState::kHeld;
+  int32_t slot = -1;  // of the executor, while running (and until the last row in flight has come back)
+  std::vector<TokenId> output;
+  SequencePages pages;
+  int32_t computed = 0;           // positions whose keys and values are computed or in flight
+  int32_t rows_in_flight = 0;     // plans submitted and not yet applied that have a row of this sequence
+  int32_t samples_in_flight = 0;  // of those, rows that bring a token
+  int64_t sampled_in_step = -1;   // the newest of those rows
+  int32_t bypassed = 0;           // younger sequences that started while this one had to wait for pages
+  bool constraint_made = false;
+  std::unique_ptr<TokenConstraint> constraint;
+
+  int32_t prompt_length() const;
+  int32_t known_length() const;  // prompt and generated tokens
+  TokenId token_at(int32_t position) const;
+  bool scores_prompt() const;  // its prefill also brings prompt log-probabilities
+  // The first position of its next range. Scoring starts one token early: the logits that score a slice's first token
+  // come from the token before it.
+  int32_t range_start() const {
+    return scores_prompt() && computed < prompt_length() ? std::max(computed - 1, 0) : computed;
+  }
+  // Where long ranges end: the prompt, and after preemption also generated tokens if the executor has one arithmetic.
+  int32_t prefill_end(const EngineLimits& limits) const;
+  // Most positions it can ever have.
+  int32_t length_max(const EngineLimits& limits) const;
+};
+
+struct RequestState {
+  RequestId id;
+  Request request;
+  EventSink sink;
+  uint64_t arrival = 0;
+  bool started = false;        // has left the waiting queue at least once
+  int32_t sequences_left = 0;  // not finished
+  int32_t share_end = 0;       // choices share pages of positions before it; 0: none
+  int32_t cached_tokens = 0;
+  std::vector<SampledToken> prompt_logprobs;             // entry i is of prompt token i + 1
+  std::vector<Sequence> sequences;                       // one a choice; never resized
+  std::multimap<int64_t, RequestId>::iterator deadline;  // valid with request.deadline_ns > 0
+};
+
+// Who goes first: lower priority value, earlier arrival, lower choice. Also the order in which preempted sequences
+// return; the reverse is the order of preemption.
+struct RunsBefore {
+  bool operator()(const Sequence* a, const Sequence* b) const;
+};
+using WaitingQueue = std::set<Sequence*, RunsBefore>;
+
+}  // namespace boreas
