@@ -83,7 +83,8 @@ UNEVEN = Case(
     experts=6, experts_per_token=3, expert_width=24, dense_width=56, vocab=300,
     eps=1e-2, theta=1000.0, logit_scale=0.25,
     shift=dict(embed=9, q=9, k=9, v=9, o=10, router=9, gate=9, up=9, down=10, dense_gate=9, dense_up=9, dense_down=10),
-    sequences=(Sequence("main", 31, per_layer=True, decode_from=7), Sequence("at_window", 9), Sequence("past_window", 10)),
+    sequences=(
+        Sequence("main", 31, per_layer=True, decode_from=7), Sequence("at_window", 9), Sequence("past_window", 10)),
     greedy_prompt=7)
 
 TIES = Case(

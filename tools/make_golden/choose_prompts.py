@@ -79,8 +79,9 @@ def draw_greedy(case, tensors, rng):
     distinct = np.array([len(set(row)) for row in chosen.tolist()])
     decisive = (gaps > DECISIVE_GAP).mean(1)
     best = int(np.argmax(decisive * np.minimum(distinct, 24)))
-    print(f"{case.name}: {len(alive)} of {PROMPTS} prompts left, {clear_steps} steps clear of router ties; the chosen one: "
-          f"{distinct[best]} distinct tokens, {decisive[best]:.2f} of the gaps above {DECISIVE_GAP} rms", flush=True)
+    print(f"{case.name}: {len(alive)} of {PROMPTS} prompts left, {clear_steps} steps clear of router ties; the chosen "
+          f"one: {distinct[best]} distinct tokens, {decisive[best]:.2f} of the gaps above {DECISIVE_GAP} rms",
+          flush=True)
     return prompts[alive[best]].tolist()
 
 

@@ -21,7 +21,7 @@ def silu(x):
 
 
 class Decoder:
-    """A batch of sequences of equal length, [batch, positions]. feed() appends tokens; logs hold what the last feed saw."""
+    """A batch of sequences of equal length, [batch, positions]. feed() appends tokens; the lists hold what it saw."""
 
     def __init__(self, case, batch=1, bf16=False, flaw=None, tensors=None):
         self.case, self.flaw = case, flaw

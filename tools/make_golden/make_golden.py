@@ -28,20 +28,26 @@ def rms(x):
     return float(x.float().pow(2).mean().sqrt())
 
 
+def layer_scales(recorder, embedding):
+    """[layers, 6] of what the recorder's last run saw."""
+    scales, before = [], embedding
+    for i, score in enumerate(recorder.score_rms()):
+        router = rms(recorder.router_logits[i]) if i in recorder.router_logits else 0.0
+        layer = [rms(x[i]) for x in (recorder.attention, recorder.mlp, recorder.residual)]
+        scales.append([rms(before), *layer, score, router])
+        before = recorder.residual[i]
+    return torch.tensor(scales)
+
+
 def per_layer(case, tokens, fp32, bf16, out):
     """Two runs of the FP32 oracle: whole (full.*), and each layer on the whole run's input to it, rounded to BF16
     (layer.*); and of the BF16 oracle on those same inputs (layer.*_bf16)."""
-    embedding = fp32.model.model.embed_tokens.weight.detach()[tokens]
     fp32.run(tokens)
-    full = list(zip(fp32.attention, fp32.mlp, fp32.residual))
-    scores = fp32.score_rms()
-    inputs = [embedding] + [residual.bfloat16().float() for _, _, residual in full[:-1]]
-    scales = []
-    for i, (attention, mlp, residual) in enumerate(full):
-        out[f"full.{i}.attention"], out[f"full.{i}.mlp"], out[f"full.{i}.residual"] = attention, mlp, residual
-        router = rms(fp32.router_logits[i]) if i in fp32.router_logits else 0.0
-        scales.append([rms(inputs[i]), rms(attention), rms(mlp), rms(residual), scores[i], router])
-    out["layer_scale"] = torch.tensor(scales)
+    inputs = [fp32.model.model.embed_tokens.weight.detach()[tokens]]
+    inputs += [residual.bfloat16().float() for residual in fp32.residual[:-1]]
+    for i in range(len(case.layers)):
+        out[f"full.{i}.attention"], out[f"full.{i}.mlp"] = fp32.attention[i], fp32.mlp[i]
+        out[f"full.{i}.residual"] = fp32.residual[i]
     for recorder, suffix in ((fp32, ""), (bf16, "_bf16")):
         recorder.inputs = inputs
         recorder.run(tokens)
@@ -50,11 +56,16 @@ def per_layer(case, tokens, fp32, bf16, out):
             if i in recorder.router_logits and not suffix:
                 out[f"layer.{i}.router_logits"] = recorder.router_logits[i]
     if case.router_ties:
-        fp32.other_expert = True
+        fp32.other_expert = routers = tuple(fp32.router_logits)
         fp32.run(tokens)
-        for i in fp32.router_logits:
+        for i in routers:
             out[f"layer.{i}.mlp_other_expert"] = fp32.mlp[i]
-        fp32.other_expert = False
+        # The last router's ties are exact, so a whole forward may take either expert there.
+        fp32.inputs, fp32.other_expert = None, routers[-1:]
+        out["full.logits_other_expert"] = fp32.run(tokens)
+        out[f"full.{routers[-1]}.mlp_other_expert"] = fp32.mlp[-1]
+        out[f"full.{routers[-1]}.residual_other_expert"] = fp32.residual[-1]
+        fp32.other_expert = ()
     fp32.inputs = bf16.inputs = None
 
 
@@ -84,6 +95,8 @@ def make_case(case, prompts, directory):
         logits = fp32.run(tokens)
         difference = check_against_numpy(case, tokens, logits)
         out[name + ".logits"] = logits[first:]
+        if name == "main":
+            out["layer_scale"] = layer_scales(fp32, fp32.model.model.embed_tokens.weight.detach()[tokens])
         out[name + ".router_margin"] = fp32.router_margin()
         out[name + ".logits_bf16"] = bf16.run(tokens)[first:]
         if sequence.decode_from:
@@ -93,8 +106,9 @@ def make_case(case, prompts, directory):
             per_layer(case, tokens, fp32, bf16, out)
         manifest["sequences"].append(entry)
         error = (out[name + ".logits_bf16"].float() - out[name + ".logits"]).abs().max() / rms(logits)
-        print(f"{case.name} {name}: {len(tokens)} tokens, logits rms {rms(logits):.3f}, numpy differs by {difference:.1e}, "
-              f"BF16 by {error:.4f}, least router margin {float(out[name + '.router_margin'].min()):.4f}", flush=True)
+        print(f"{case.name} {name}: {len(tokens)} tokens, logits rms {rms(logits):.3f}, numpy differs by "
+              f"{difference:.1e}, BF16 by {error:.4f}, least router margin "
+              f"{float(out[name + '.router_margin'].min()):.4f}", flush=True)
     if case.greedy_prompt:
         tokens, gaps, spread, margins = oracle.greedy(fp32, prompts["greedy"], GREEDY_TOKENS)
         manifest["greedy"] = {"prompt": prompts["greedy"], "tokens": tokens}

@@ -36,7 +36,8 @@ WORDS = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}
          r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
          r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 
-VERBS = "read write open close find count sort merge split join print parse build run test return check load store".split()
+VERBS = ("read write open close find count sort merge split join print parse build run test return check load "
+         "store").split()
 NOUNS = ("file line word list table number string value index tree node graph queue stack cache page server request "
          "answer token model layer weight input output error message function class module key path byte").split()
 ADJECTIVES = "small large empty first last next previous sorted random short long valid wrong left right simple".split()

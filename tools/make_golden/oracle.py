@@ -56,11 +56,11 @@ def load(directory, dtype):
 
 
 class Recorder:
-    """Hooks on one model. While `inputs` is set, layer i computes on inputs[i] whatever came before it; while
-    `other_expert` is set, each router replaces its last choice by the next in line."""
+    """Hooks on one model. While `inputs` is set, layer i computes on inputs[i] whatever came before it; the routers of
+    the layers in `other_expert` replace their last choice by the next in line."""
 
     def __init__(self, model):
-        self.model, self.inputs, self.other_expert = model, None, False
+        self.model, self.inputs, self.other_expert = model, None, ()
         heads = model.config.num_attention_heads, model.config.num_key_value_heads
         for i, layer in enumerate(model.model.layers):
             layer.register_forward_pre_hook(self.replace_input(i), with_kwargs=True)
@@ -92,7 +92,7 @@ class Recorder:
         def hook(module, args, out):
             logits, scores, chosen = out
             self.router_logits[i] = logits.detach()
-            if not self.other_expert:
+            if i not in self.other_expert:
                 return None
             k = chosen.shape[-1]
             ranked = torch.topk(logits, k + 1, dim=-1).indices
