@@ -18,8 +18,7 @@
 //               enable_thinking: bool and thinking: {"type": "disabled" | "enabled"} become `reasoning` (an explicit boolean `reasoning` wins); when
 //               reasoning is off, by these or by reasoning_effort "none", `enable_thinking` is false too, for the templates that read that one.
 //
-// Markers: with escape_markers, no text from the request (messages, tools, documents, all of extra; keys included, `role` and `type` excluded) holds
-// the name of a control token afterwards: a backslash is put behind the first character of each occurrence, `<|END_TEXT|>` -> `<\|END_TEXT|>`,
+// Markers: with escape_markers, no text from the request (messages, tools, documents, all of extra; keys included) holds the name of a control token afterwards: a backslash is put behind the first character of each occurrence, `<|END_TEXT|>` -> `<\|END_TEXT|>`,
 // `<BOS_TOKEN>` -> `<\BOS_TOKEN>`, until none is left. Text parts that a template prints without separator are treated as one text, so a
 // marker cannot be smuggled in pieces. Markers of fewer than 3 bytes and markers of white space only cannot be broken this way and are left alone.
 #pragma once
