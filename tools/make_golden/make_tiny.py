@@ -1,12 +1,11 @@
-"""Writes models/tiny: a checkpoint of 1.3 MB with everything a server needs and random weights. See README.md.
+"""Writes models/tiny: a checkpoint of 1.3 MB with random weights and a tokenizer. See README.md.
 
-usage: make_tiny.py OUT_DIRECTORY [CHAT_TEMPLATE]
+usage: make_tiny.py OUT_DIRECTORY
 """
 
 import json
 import pathlib
 import random
-import shutil
 import sys
 
 import tokenizers
@@ -109,8 +108,6 @@ def main():
         "add_bos_token": True, "add_eos_token": False, "bos_token": "<BOS_TOKEN>",
         "eos_token": "<|END_OF_TURN_TOKEN|>", "pad_token": "<PAD>", "clean_up_tokenization_spaces": False,
         "model_max_length": TINY.context, "tokenizer_class": "CohereTokenizer"})
-    if len(sys.argv) > 2:
-        shutil.copyfile(sys.argv[2], out / "chat_template.jinja")
     print(f"tiny: written with tokenizers {tokenizers.__version__}", flush=True)
 
 

@@ -175,6 +175,17 @@ TEST(Tolerance, HoldsTheOraclesOwnBf16EndToEnd) {
   }
 }
 
+// The bundled random checkpoint is one of this family, too: it loads, and its logits are numbers with a spread.
+TEST(TinyCheckpoint, LoadsAndComputes) {
+  auto model = load_model(std::string(BOREAS_SOURCE_DIR) + "/models/tiny");
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  const std::vector<TokenId> prompt = {2, 3, 6, 8, 40, 41, 9, 4};
+  const ReferenceOutput out = reference_forward(**model, prompt);
+  EXPECT_THAT((*model)->config().eos_token_ids, testing::ElementsAre(4));
+  EXPECT_THAT(out.logits, testing::Each(testing::AllOf(testing::Gt(-100), testing::Lt(100))));
+  EXPECT_GT(rms(out.logits), 0.5);
+}
+
 // What makes the case "ties" worth its bytes: the two sides of a tie are far apart, and BF16 cannot tell which is
 // right.
 TEST(Goldens, TiesAreTiesAndMatter) {
