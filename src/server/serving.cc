@@ -1,0 +1,84 @@
+#include "server/serving.h"
+
+#include <ctime>
+#include <utility>
+
+#include "server/generation.h"
+#include "server/log.h"
+#include "server/request_ids.h"
+
+namespace boreas {
+
+Serving::Serving(HttpServer& http, const ServerOptions& options, std::function<void()> on_fault)
+    : http_(http),
+      options_(options),
+      on_fault_(std::move(on_fault)),
+      inbox_(std::make_shared<EventInbox>(
+          [this] { http_.post([this] { deliver_events(); }); },
+          [this](const std::string& message) { http_.post([this, message] { engine_died(message); }); })),
+      workers_(options.worker_threads, static_cast<size_t>(options.worker_jobs_max)) {
+  http_.on_sweep([this] { deliver_events(); });
+}
+
+Serving::~Serving() { inbox_->close(); }
+
+void Serving::set_model(const ServedModel& served) {
+  RequestRules rules{options_.limits, served.sampling, served.vocab_size, served.eos_ids};
+  std::vector<std::string> marker_names;
+  for (TokenId id = 0; id < served.tokenizer->vocab_size(); ++id) {
+    if (served.tokenizer->is_added(id)) marker_names.emplace_back(served.tokenizer->token_bytes(id));
+  }
+  model_ = std::make_unique<const ServingModel>(
+      ServingModel{served, std::move(rules), TokenTexts(*served.tokenizer, served.dummy), std::move(marker_names),
+                   served.engine->context_max(), std::time(nullptr)});
+  served.engine->set_step_hook([inbox = inbox_] { inbox->step_done(); });
+  served.engine->set_fault_hook([inbox = inbox_](const std::string& message) { inbox->report_fault(message); });
+  if (state_ == ServingState::kLoading) state_ = ServingState::kReady;
+}
+
+std::optional<ApiError> Serving::unavailable() const {
+  switch (state_) {
+    case ServingState::kLoading:
+      return server_loading();
+    case ServingState::kDraining:
+      return server_draining();
+    case ServingState::kDead:
+      return engine_dead();
+    case ServingState::kReady:
+      break;
+  }
+  return std::nullopt;
+}
+
+uint64_t Serving::add(std::shared_ptr<Generation> generation) {
+  const uint64_t key = next_key_++;
+  live_.emplace(key, std::move(generation));
+  return key;
+}
+
+void Serving::remove(uint64_t key) { live_.erase(key); }
+
+void Serving::deliver_events() {
+  inbox_->take(items_);
+  for (InboxItem& item : items_) {
+    const auto found = live_.find(item.generation);
+    if (found == live_.end()) continue;  // it has ended before the engine noticed
+    const std::shared_ptr<Generation> generation = found->second;
+    generation->on_event(item.prompt, std::move(item.event));
+  }
+}
+
+void Serving::engine_died(const std::string& message) {
+  log_error("the engine has stopped: " + message);
+  state_ = ServingState::kDead;
+  deliver_events();
+  on_fault_();
+}
+
+std::string Serving::take_id(std::string wanted) {
+  std::string id = wanted;
+  while (!ids_.insert(id).second) id = wanted + "-" + random_base62(6);
+  return id;
+}
+
+}  // namespace boreas
