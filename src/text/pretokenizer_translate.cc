@@ -10,8 +10,10 @@ namespace {
 
 constexpr size_t kPatternBytesMax = 4096;
 
-// Contents of a class: White_Space without U+180E, and Oniguruma's word characters (six Latin-1 numerals included).
+// Sets as they stand in a class: White_Space without U+180E, and word characters. A bare \w and \b also count six
+// Latin-1 numerals as words in Oniguruma, a \w within a class does not (found by comparison, as the rest).
 constexpr std::string_view kSpaceSet = R"(\t-\r\x20\x{85}\p{Z})";
+constexpr std::string_view kWordSetInClass = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc})";
 constexpr std::string_view kWordSet = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{B2}\x{B3}\x{B9}\x{BC}-\x{BE})";
 
 bool is_ascii_alnum(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
@@ -107,7 +109,7 @@ class Translator {
         out_ += in_brackets(kSpaceSet, true);
         break;
       case 'w':
-        out_ += in_class_ ? std::string(kWordSet) : in_brackets(kWordSet, false);
+        out_ += in_class_ ? std::string(kWordSetInClass) : in_brackets(kWordSet, false);
         break;
       case 'd':
         out_ += "\\p{Nd}";

@@ -8,9 +8,11 @@
 #include <fstream>
 #include <map>
 
+#include <boost/json.hpp>
 #include "oracle.h"
 #include "pair_vocabulary.h"
 #include "random_text.h"
+#include "text/pretokenizer.h"
 #include "text/tokenizer.h"
 #include "text/unicode.h"
 
@@ -19,22 +21,29 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The folder of the made-up tokenizer.json, written once a process and removed at its end.
+// A folder with a made-up tokenizer.json, removed at the end.
+class MadeUpTokenizer {
+ public:
+  explicit MadeUpTokenizer(const std::string& tokenizer_json) {
+    path_ = (fs::temp_directory_path() / "boreas-made-up-XXXXXX").string();
+    if (mkdtemp(path_.data()) == nullptr) ADD_FAILURE() << "cannot make " << path_;
+    std::ofstream(fs::path(path_) / "tokenizer.json") << tokenizer_json;
+  }
+  ~MadeUpTokenizer() {
+    std::error_code code;
+    fs::remove_all(path_, code);
+  }
+  MadeUpTokenizer(const MadeUpTokenizer&) = delete;
+  MadeUpTokenizer& operator=(const MadeUpTokenizer&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
 const std::string& north_directory() {
-  struct Folder {
-    std::string path;
-    ~Folder() {
-      std::error_code code;
-      fs::remove_all(path, code);
-    }
-  };
-  static const Folder folder = [] {
-    std::string path = (fs::temp_directory_path() / "boreas-north-XXXXXX").string();
-    if (mkdtemp(path.data()) == nullptr) ADD_FAILURE() << "cannot make " << path;
-    std::ofstream(fs::path(path) / "tokenizer.json") << pair_vocabulary_json(1, true);
-    return Folder{path};
-  }();
-  return folder.path;
+  static const MadeUpTokenizer north(pair_vocabulary_json(1, true));
+  return north.path();
 }
 
 std::string directory_of(TestVocabulary vocabulary) {
@@ -114,6 +123,24 @@ void expect_same_on_random_text(TestVocabulary vocabulary, uint64_t seed, size_t
   std::vector<std::string> texts;
   for (size_t i = 0; i < count; ++i) texts.push_back(random_text(prng, markers, 12));
   compare(vocabulary, texts, "seed " + std::to_string(seed));
+}
+
+void expect_same_pieces(const std::string& pre_tokenizer_json, uint64_t seed, size_t count) {
+  const auto pre_tokenizer = PreTokenizer::from_json(boost::json::parse(pre_tokenizer_json));
+  ASSERT_TRUE(pre_tokenizer.ok()) << pre_tokenizer.error().message;
+  Prng prng(seed);
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < count; ++i) texts.push_back(random_text(prng, {}, 12));
+  const MadeUpTokenizer made_up(pair_vocabulary_json(1, false, pre_tokenizer_json));
+  const auto wanted = oracle::piece_bytes(made_up.path(), texts);
+  ASSERT_EQ(wanted.size(), texts.size());
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const auto pieces = pre_tokenizer->split(texts[i]);
+    ASSERT_TRUE(pieces.ok()) << pieces.error().message;
+    std::vector<int32_t> bytes;
+    for (const std::string_view piece : *pieces) bytes.push_back(static_cast<int32_t>(piece.size()));
+    ASSERT_EQ(bytes, wanted[i]) << pre_tokenizer_json << ", seed " << seed << ": " << testing::PrintToString(texts[i]);
+  }
 }
 
 void expect_same_decoding(TestVocabulary vocabulary, uint64_t seed, size_t count) {

@@ -2,6 +2,7 @@
 // pre-tokenizer. Skipped where the oracle is not installed. tokenizer_full_test.cc is the long form.
 #include <gtest/gtest.h>
 
+#include <boost/json.hpp>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -81,6 +82,36 @@ TEST_P(TokenizerGolden, SourceCodeLanguagesAndDigits) {
 TEST_P(TokenizerGolden, RandomText) { expect_same_on_random_text(GetParam(), 20261129, 5000); }
 
 TEST_P(TokenizerGolden, DecodesRandomIds) { expect_same_decoding(GetParam(), 20261130, 3000); }
+
+std::string regex_split(std::string_view regex) {
+  return boost::json::serialize(boost::json::object{
+      {"type", "Sequence"},
+      {"pretokenizers",
+       {{{"type", "Split"}, {"pattern", {{"Regex", regex}}}, {"behavior", "Isolated"}, {"invert", false}},
+        {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}}}}});
+}
+
+// Patterns of other models, and ones that use what the translator rewrites.
+TEST(PreTokenizerGolden, OtherPatterns) {
+  const std::string reason = oracle::unavailable_reason();
+  if (!reason.empty()) GTEST_SKIP() << reason;
+  const std::string patterns[] = {
+      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+      R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s*+[\r\n]|\s+(?!\S)|\s)",
+      R"(\b\w+\b|[^\w\s]+)",
+      R"(\w+(?=\s)|\S)",
+      R"(\d{1,4}(?=(?:\d{4})*\b))",
+      R"([\s\d]+?(?!\d)|[^\s\p{P}\p{^L}]{2,5})",
+  };
+  for (const std::string& pattern : patterns) expect_same_pieces(regex_split(pattern), 20261201, 2000);
+  const std::string byte_level =
+      R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true})";
+  for (const std::string individual : {"true", "false"}) {
+    expect_same_pieces(R"({"type":"Sequence","pretokenizers":[{"type":"Digits","individual_digits":)" + individual +
+                           "}," + byte_level + "]}",
+                       20261202, 2000);
+  }
+}
 
 INSTANTIATE_TEST_SUITE_P(Vocabularies, TokenizerGolden, testing::ValuesIn(test_vocabularies()),
                          [](const auto& test) { return name_of(test.param); });
