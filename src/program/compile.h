@@ -7,6 +7,7 @@
 // rows in use) travels in the plan.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>

@@ -49,6 +49,12 @@ constexpr int32_t kLayoutPagePositions = 64;  // equal to kPagePositions of exec
 // The pieces of worker `index` of a group of `group` workers.
 constexpr Range pieces_of_worker(int32_t group, int32_t index) { return slice(kAttentionPieces, group, index); }
 
+// Whether any of the pages [page_first, page_last] belongs to `piece`.
+constexpr bool piece_has_pages(int32_t piece, int32_t page_first, int32_t page_last) {
+  const int32_t distance = (piece - page_first % kAttentionPieces + kAttentionPieces) % kAttentionPieces;
+  return page_first + distance <= page_last;
+}
+
 // First visible position of a query at `position`: 0, or the window's start (window counts the query itself).
 constexpr int32_t first_visible(int32_t position, bool sliding, int32_t window) {
   return sliding && position >= window ? position - window + 1 : 0;
