@@ -176,6 +176,20 @@ class Loader {
   LoadedWeights weights_;
 };
 
+// The error for a tensor of the index that its file does not hold.
+Error missing_from_file(const WeightFiles& files, const std::vector<std::shared_ptr<const SafetensorsFile>>& opened) {
+  for (const auto& listed : files.index) {
+    const SafetensorsFile& file = *opened[listed.second];
+    const bool held = std::any_of(file.entries().begin(), file.entries().end(),
+                                  [&](const SafetensorsEntry& entry) { return entry.name == listed.first; });
+    if (held) continue;
+    return Error{file.path() + ": tensor " + quote(listed.first) +
+                 " is not in this file, but model.safetensors.index.json says so"};
+  }
+  CHECK(false);
+  return {};
+}
+
 }  // namespace
 
 Result<LoadedWeights> load_weights(const ModelConfig& config, const std::string& directory,
@@ -200,14 +214,7 @@ Result<LoadedWeights> load_weights(const ModelConfig& config, const std::string&
     if (progress && (i % report_every == 0 || i + 1 == opened.size())) progress(bytes_done, bytes_total);
   }
   // Each tensor found was in the index at its file, and names are unique within a file: equal counts mean equal sets.
-  if (!files.index.empty() && tensors != files.index.size()) {
-    for (const auto& [name, file_index] : files.index) {
-      const std::vector<SafetensorsEntry>& entries = opened[file_index]->entries();
-      if (std::any_of(entries.begin(), entries.end(), [&](const auto& entry) { return entry.name == name; })) continue;
-      return Error{opened[file_index]->path() + ": tensor " + quote(name) +
-                   " is not in this file, but model.safetensors.index.json says so"};
-    }
-  }
+  if (!files.index.empty() && tensors != files.index.size()) return missing_from_file(files, opened);
   return loader.finish(directory);
 }
 
