@@ -45,7 +45,6 @@ _FUNCTION_HEAD = re.compile(r'\)' + _TAIL, re.S)
 _INIT_LIST = re.compile(r'\)(?:\s*noexcept)?\s*:[^:].*[\w>})]\s*$', re.S)
 _OPEN_INIT = re.compile(r'\)(?:\s*noexcept)?\s*:(?:[^:].*)?[\w>]\s*$', re.S)
 _SCOPE_HEAD = re.compile(r'\bnamespace\b|\b(?:class|struct|union|enum)\b|\bextern\s*"', re.S)
-_NAME = re.compile(r'(~?\w+|operator\s*\S+?)\s*\(')
 
 
 def _without_preprocessor(code):
@@ -61,6 +60,15 @@ def _kind(head):
     if _FUNCTION_HEAD.search(head) and not re.search(r'=\s*$', head):
         return 'function'
     return 'scope' if _SCOPE_HEAD.search(head) and not head.rstrip().endswith('=') else 'value'
+
+
+def _name(head):
+    """The function's name; Suite.Case for a GoogleTest case."""
+    test = re.search(r'\bTEST(?:_[FP])?\(\s*(\w+),\s*(\w+)\s*\)', head)
+    if test:
+        return '.'.join(test.groups())
+    names = re.findall(r'(~?\w+|operator\s*\S+?)\s*\(', head)
+    return names[0] if names else '?'
 
 
 def functions(code):
@@ -79,8 +87,7 @@ def functions(code):
             head = code[head_start:at]
             kind = 'value' if stack and stack[-1] == 'value' else _kind(head)
             if kind == 'function':
-                names = _NAME.findall(head)
-                inside, depth = (names[0] if names else '?', head_start + len(head) - len(head.lstrip())), 1
+                inside, depth = (_name(head), head_start + len(head) - len(head.lstrip())), 1
             else:
                 stack.append(kind)
                 head_start = at + 1 if kind == 'scope' else head_start
