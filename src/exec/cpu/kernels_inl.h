@@ -59,30 +59,48 @@ struct KernelSet {
         for (int t = 0; t < T; ++t) sums[r][t] = S::add_exact_product(sums[r][t], w, S::load(x[t] + k));
       }
     }
+    float results[R * T];
+    int done = 0;
+    for (; done + 4 <= R * T; done += 4) S::reduce_add4(&sums[0][0] + done, results + done);
+    for (; done < R * T; ++done) results[done] = S::reduce_add((&sums[0][0])[done]);
     for (int r = 0; r < R; ++r)
-      for (int t = 0; t < T; ++t) a.y[(token + t) * a.y_stride + row + r] = S::reduce_add(sums[r][t]);
+      for (int t = 0; t < T; ++t) a.y[(token + t) * a.y_stride + row + r] = results[r * T + t];
   }
 
   template <int R>
-  static void row_block(const GemmArgs& a, int32_t row) {
-    int32_t token = 0;
-    for (; token + S::kTokenTile <= a.tokens; token += S::kTokenTile) tile<R, S::kTokenTile>(a, row, token);
+  static void row_block(const GemmArgs& a, int32_t row, int32_t token_first, int32_t token_end) {
+    int32_t token = token_first;
+    for (; token + S::kTokenTile <= token_end; token += S::kTokenTile) tile<R, S::kTokenTile>(a, row, token);
     if constexpr (S::kTokenTile > 2)
-      for (; token + 2 <= a.tokens; token += 2) tile<R, 2>(a, row, token);
-    for (; token < a.tokens; ++token) tile<R, 1>(a, row, token);
+      for (; token + 2 <= token_end; token += 2) tile<R, 2>(a, row, token);
+    for (; token < token_end; ++token) tile<R, 1>(a, row, token);
+  }
+
+  // Tokens per pass over the rows. Where the rows stay in the second-level cache, a panel of tokens that stays in the
+  // first; else all tokens, so that the rows come from memory once.
+  static int32_t token_panel(const GemmArgs& a) {
+    constexpr int64_t kFirstLevelBytes = 16 << 10, kSecondLevelBytes = 128 << 10;
+    if (int64_t{a.rows} * a.k * 2 > kSecondLevelBytes) return a.tokens;
+    const int64_t fit = kFirstLevelBytes / (int64_t{padded(a.k)} * 4) / S::kTokenTile * S::kTokenTile;
+    return static_cast<int32_t>(std::max<int64_t>(fit, S::kTokenTile));
   }
 
   // One token: four rows at once keep four streams of memory busy. More tokens: as many accumulators as the registers
   // hold.
   static void gemm(const GemmArgs& a) {
-    int32_t row = 0;
     if (a.tokens == 1) {
+      int32_t row = 0;
       for (; row + 4 <= a.rows; row += 4) tile<4, 1>(a, row, 0);
       for (; row < a.rows; ++row) tile<1, 1>(a, row, 0);
       return;
     }
-    for (; row + S::kRowTile <= a.rows; row += S::kRowTile) row_block<S::kRowTile>(a, row);
-    for (; row < a.rows; ++row) row_block<1>(a, row);
+    const int32_t panel = token_panel(a);
+    for (int32_t first = 0; first < a.tokens; first += panel) {
+      const int32_t end = std::min(first + panel, a.tokens);
+      int32_t row = 0;
+      for (; row + S::kRowTile <= a.rows; row += S::kRowTile) row_block<S::kRowTile>(a, row, first, end);
+      for (; row < a.rows; ++row) row_block<1>(a, row, first, end);
+    }
   }
 
   static Vec exp2(Vec x) {

@@ -65,6 +65,17 @@ struct Avx2 {
     const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
   }
+  // Four sums at once, each by the same tree as reduce_add.
+  static void reduce_add4(const Vec* v, float* out) {
+    __m128 four[4];
+    for (int i = 0; i < 4; ++i) {
+      const __m256 pair = _mm256_add_ps(v[i].even, v[i].odd);
+      four[i] = _mm_add_ps(_mm256_castps256_ps128(pair), _mm256_extractf128_ps(pair, 1));
+    }
+    const __m128 low = _mm_add_ps(_mm_unpacklo_ps(four[0], four[1]), _mm_unpackhi_ps(four[0], four[1]));
+    const __m128 high = _mm_add_ps(_mm_unpacklo_ps(four[2], four[3]), _mm_unpackhi_ps(four[2], four[3]));
+    _mm_storeu_ps(out, _mm_add_ps(_mm_movelh_ps(low, high), _mm_movehl_ps(high, low)));
+  }
   static float reduce_max(Vec v) {
     const __m256 pair = _mm256_max_ps(v.even, v.odd);
     const __m128 four = _mm_max_ps(_mm256_castps256_ps128(pair), _mm256_extractf128_ps(pair, 1));

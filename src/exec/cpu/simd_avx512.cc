@@ -52,6 +52,9 @@ struct Avx512 {
     const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
   }
+  static void reduce_add4(const Vec* v, float* out) {
+    for (int i = 0; i < 4; ++i) out[i] = reduce_add(v[i]);
+  }
   static float reduce_max(Vec v) { return _mm512_reduce_max_ps(v); }
 };
 

@@ -67,6 +67,9 @@ struct Portable {
     for (int i = 0; i < 4; ++i) pair[i] = pair[i] + pair[i + 4];
     return (pair[0] + pair[2]) + (pair[1] + pair[3]);
   }
+  static void reduce_add4(const Vec* v, float* out) {
+    for (int i = 0; i < 4; ++i) out[i] = reduce_add(v[i]);
+  }
   static float reduce_max(const Vec& v) {
     float top = v.lane[0];
     for (int i = 1; i < kGroup; ++i) top = v.lane[i] > top ? v.lane[i] : top;

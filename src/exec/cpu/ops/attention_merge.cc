@@ -22,11 +22,12 @@ void merge_query(const float* partials, std::span<const int32_t> pieces, int32_t
     weights[i] = exp2_exact_order((at(pieces[i])[0] - maximum) * scale);
     total += weights[i] * at(pieces[i])[1];
   }
-  for (int32_t d = first; d < end; ++d) {
-    float sum = 0;
-    for (size_t i = 0; i < pieces.size(); ++i) sum += weights[i] * at(pieces[i])[2 + d];
-    out[d - first] = float_to_bf16(sum / total);
+  std::vector<float> sums(static_cast<size_t>(end - first), 0.0f);
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const float* partial = at(pieces[i]) + 2 + first;
+    for (size_t d = 0; d < sums.size(); ++d) sums[d] += weights[i] * partial[d];
   }
+  for (size_t d = 0; d < sums.size(); ++d) out[d] = float_to_bf16(sums[d] / total);
 }
 
 }  // namespace
