@@ -163,6 +163,7 @@ TEST(OutputParserDeviation, D07_StrayEndText) {
   EXPECT_EQ(r.output.reasoning, "plan");
   EXPECT_EQ(r.output.content, "");
   expect_ls(r);
+  EXPECT_EQ(run("plan^/T^/XHi^E").output.content, "Hi");
   OutputParserOptions none;
   none.tools_allowed = false;
   EXPECT_EQ(run("plan^/T^XHi^/X^/X^E", none).output.content, "Hi");
@@ -375,14 +376,17 @@ TEST(OutputParser, SettledTokensWaitForTheirText) {
   EXPECT_EQ(push(100, "\xC3"), 5);
   EXPECT_EQ(push(100, "\xA9<c"), 7);
   EXPECT_EQ(push(100, "o>"), 9);  // dropped
-  EXPECT_EQ(push(5, ""), 10);
-  EXPECT_EQ(push(100, "[{\"tool_name\":"), 10);
-  EXPECT_EQ(push(100, " \"ls\","), 10);
-  EXPECT_EQ(push(100, " \"parameters\": {"), 13);
-  EXPECT_EQ(push(100, "}}, "), 14);
-  EXPECT_EQ(push(100, "{\"tool_name\""), 14);
+  EXPECT_EQ(push(100, " "), 9);
+  EXPECT_EQ(push(100, "\n"), 9);
+  EXPECT_EQ(push(100, "x"), 12);
+  EXPECT_EQ(push(5, ""), 13);
+  EXPECT_EQ(push(100, "[{\"tool_name\":"), 13);
+  EXPECT_EQ(push(100, " \"ls\","), 13);
+  EXPECT_EQ(push(100, " \"parameters\": {"), 16);
+  EXPECT_EQ(push(100, "}}, "), 17);
+  EXPECT_EQ(push(100, "{\"tool_name\""), 17);
   parser.finish(End::kLength, events);
-  EXPECT_EQ(parser.tokens_settled(), 15);
+  EXPECT_EQ(parser.tokens_settled(), 18);
 }
 
 TEST(RawOutput, StopStringsAndCharacters) {
