@@ -95,7 +95,9 @@ struct PreTokenizer::Loader {
 
   Status read_split(const json::object& object, const std::string& path) {
     ASSIGN_OR_RETURN(const std::string_view behavior, string_of(object, "behavior", path));
-    if (behavior != "Isolated") return Error{path + ": Split behavior '" + std::string(behavior) + "' is not supported", path};
+    if (behavior != "Isolated") {
+      return Error{path + ": Split behavior '" + std::string(behavior) + "' is not supported", path};
+    }
     ASSIGN_OR_RETURN(const bool invert, bool_of(object, "invert", path));
     if (invert) return Error{path + ": Split with invert is not supported", path};
     const json::value* pattern = object.if_contains("pattern");

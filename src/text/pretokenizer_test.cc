@@ -101,10 +101,10 @@ TEST(PreTokenizer, LinearOnAMegabyteOfAnything) {
     while (text.size() < kBytes) text += unit;
     return text;
   };
-  const auto qwen = PreTokenizer::from_json(sequence(
-      {split_of(
-           R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"),
-       byte_level(false)}));
+  const auto qwen = PreTokenizer::from_json(
+      sequence({split_of(R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
+                         R"(|\s*[\r\n]+|\s+(?!\S)|\s+)"),
+                byte_level(false)}));
   const PreTokenizer pre_tokenizers[] = {north(), PreTokenizer::from_json(byte_level(true)).value(), qwen.value()};
   for (const std::string unit : {"1",
                                  "12345678",

@@ -38,7 +38,7 @@ class Tokenizer {
   // The ids of `utf8`. Errors: invalid UTF-8 (with its offset), a text over kEncodeBytesMax, a limit of the
   // pre-tokenizer's regex. O(n log n) in the bytes.
   Result<std::vector<TokenId>> encode(std::string_view utf8, const EncodeOptions& options) const;
-  static constexpr size_t kEncodeBytesMax = size_t{256} << 20;
+  static constexpr size_t kEncodeBytesMax = size_t{64} << 20;
 
   // The id of an added token or vocabulary entry with exactly this content, as in the file ("Ġthe").
   std::optional<TokenId> token_id(std::string_view content) const;

@@ -113,6 +113,8 @@ std::string name_of(TestVocabulary vocabulary) {
   return {};
 }
 
+void PrintTo(TestVocabulary vocabulary, std::ostream* out) { *out << name_of(vocabulary); }
+
 void expect_same_ids(TestVocabulary vocabulary, const std::vector<std::string>& texts) {
   compare(vocabulary, texts, "fixed texts");
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ enum class TestVocabulary { kCommandR, kQwen3, kNorth };
 
 std::vector<TestVocabulary> test_vocabularies();
 std::string name_of(TestVocabulary vocabulary);
+void PrintTo(TestVocabulary vocabulary, std::ostream* out);  // for GoogleTest
 
 // Every expectation names the seed or the text. Decoding our ids must give the normalized text back.
 void expect_same_ids(TestVocabulary vocabulary, const std::vector<std::string>& texts);

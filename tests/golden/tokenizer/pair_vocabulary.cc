@@ -58,9 +58,14 @@ std::vector<std::string> pair_vocabulary_markers() {
 }
 
 std::string pair_vocabulary_json(uint64_t seed, bool merges_as_pairs, std::string_view pre_tokenizer) {
-  constexpr std::string_view kNorth = R"JSON({"type":"Sequence","pretokenizers":[
+  const std::string north =
+      R"JSON({"type":"Sequence","pretokenizers":[
 {"type":"Split","pattern":{"Regex":"\\d{1,3}(?=(?:\\d{3})*\\b)"},"behavior":"Isolated","invert":false},
-{"type":"Split","pattern":{"Regex":"[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},"behavior":"Isolated","invert":false},
+{"type":"Split","pattern":{"Regex":"[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*)JSON"
+      R"JSON([\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\\r\\n\\p{L}\\p{N}]?)JSON"
+      R"JSON([\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?)JSON"
+      R"JSON(|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+)JSON"
+      R"JSON("},"behavior":"Isolated","invert":false},
 {"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":false}]})JSON";
   const auto characters = alphabet();
   std::vector<uint32_t> pairs(kBytes * kBytes);
@@ -88,10 +93,11 @@ std::string pair_vocabulary_json(uint64_t seed, bool merges_as_pairs, std::strin
   }
   return R"({"version":"1.0","truncation":null,"padding":null,"added_tokens":[)" + added +
          R"(],"normalizer":{"type":"Sequence","normalizers":[{"type":"NFC"}]},"pre_tokenizer":)" +
-         std::string(pre_tokenizer.empty() ? kNorth : pre_tokenizer) +
+         (pre_tokenizer.empty() ? north : std::string(pre_tokenizer)) +
          R"(,"post_processor":null,"decoder":{"type":"ByteLevel","add_prefix_space":true,"trim_offsets":true,)"
          R"("use_regex":true},"model":{"type":"BPE","dropout":null,"unk_token":null,)"
-         R"("continuing_subword_prefix":null,"end_of_word_suffix":null,"fuse_unk":false,"byte_fallback":false,"vocab":{)" +
+         R"("continuing_subword_prefix":null,"end_of_word_suffix":null,"fuse_unk":false,)"
+         R"("byte_fallback":false,"vocab":{)" +
          vocab + "},\"merges\":[" + merges + "]}}";
 }
 

@@ -96,8 +96,10 @@ TEST(PreTokenizerGolden, OtherPatterns) {
   const std::string reason = oracle::unavailable_reason();
   if (!reason.empty()) GTEST_SKIP() << reason;
   const std::string patterns[] = {
-      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-      R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s*+[\r\n]|\s+(?!\S)|\s)",
+      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
+      R"(|\s*[\r\n]+|\s+(?!\S)|\s+)",
+      R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*+)"
+      R"(|\s*+[\r\n]|\s+(?!\S)|\s)",
       R"(\b\w+\b|[^\w\s]+)",
       R"(\w+(?=\s)|\S)",
       R"(\d{1,4}(?=(?:\d{4})*\b))",
