@@ -59,8 +59,7 @@ bool EngineCore::submit_next() {
 // A sequence whose next input is known or in flight, and that may have a next token.
 bool EngineCore::may_run(const Sequence& sequence) const {
   if (sequence.samples_in_flight == 0) return !(sequence.scores_prompt() && sequence.rows_in_flight > 0);
-  // The next mask depends on tokens not read yet; an executor feeds back only what the plan before has sampled.
-  if (sequence.constraint != nullptr || sequence.sampled_in_step != counters_.steps - 1) return false;
+  if (sequence.constraint != nullptr) return false;  // the next mask depends on tokens not read yet
   return sequence.known_length() + sequence.samples_in_flight < sequence.length_max(limits_);
 }
 
@@ -148,6 +147,8 @@ void EngineCore::add_row(InFlight& step, Sequence& sequence, int32_t start, int3
     CHECK(first + static_cast<size_t>(end - start) <= step.tokens.capacity());
     for (int32_t position = start; position < end; ++position) step.tokens.push_back(sequence.token_at(position));
     row.tokens = std::span(step.tokens).subspan(first);
+  } else {
+    CHECK(sequence.sampled_in_step == counters_.steps - 1);  // only the plan before is fed back
   }
   const auto pages = static_cast<size_t>(pages_for(end));
   row.full_pages = std::span(sequence.pages.full).first(pages);

@@ -147,11 +147,24 @@ TEST_F(CoreTest, PreemptionIsExactAndInOrder) {
     FakeExecutor shared(small);
     EngineCore together(shared, options, clock);
     std::vector<Log> together_logs(3);
+    std::vector<uint64_t> ended;
     for (size_t i = 0; i < 3; ++i) {
       together.add(RequestId(i + 1), request(60 + static_cast<int32_t>(i), 200),
-                   [&log = together_logs[i]](TokenEvent&& event) { log.events.push_back(event); });
+                   [&ended, &log = together_logs[i]](TokenEvent&& event) {
+                     if (event.finish) ended.push_back(event.request.value);
+                     log.events.push_back(event);
+                   });
     }
-    while (!together.idle()) together.step();
+    bool oldest_started = false;
+    while (!together.idle()) {
+      together.step();
+      const auto oldest = together.requests().find(RequestId(1));
+      if (oldest == together.requests().end()) continue;
+      const bool runs = oldest->second->sequences[0].state == SequenceState::kRunning;
+      EXPECT_TRUE(runs || !oldest_started);  // the youngest are preempted
+      oldest_started = oldest_started || runs;
+    }
+    EXPECT_EQ(ended, (std::vector<uint64_t>{1, 2, 3}));
     EXPECT_GT(together.stats().preemptions, 0);
     for (size_t i = 0; i < 3; ++i) EXPECT_EQ(together_logs[i].tokens(), alone[i]);
     EXPECT_EQ(together.stats().output_tokens, 600);

@@ -46,7 +46,9 @@ struct ExecutorInfo {
 struct SequenceSpec {
   SamplingParams sampling;
   std::span<const TokenId> prompt;  // for the repetition penalty
-  std::span<const TokenId> output;  // tokens already generated (resume after preemption), for penalties and min_tokens
+  // Tokens already generated (resume after preemption), for penalties and min_tokens. Their KV is recomputed by rows
+  // with LogitsWanted::kNone and explicit tokens: nothing is sampled or counted again.
+  std::span<const TokenId> output;
 };
 
 enum class LogitsWanted : uint8_t {
@@ -56,9 +58,12 @@ enum class LogitsWanted : uint8_t {
 };
 
 struct StepRow {
-  int32_t slot = 0;                 // an open sequence slot
-  int32_t position = 0;             // position of the first token of the range
-  std::span<const TokenId> tokens;  // the range; empty: one token, the one that the previous plan sampled for this slot
+  int32_t slot = 0;      // an open sequence slot
+  int32_t position = 0;  // position of the first token of the range
+  // The range; empty: one token, the one that the previous plan sampled for this slot. A prompt of two or more tokens
+  // is never cut into ranges of one, so an executor with two arithmetics may tell prefill from decode by the length. A
+  // range with kAll may begin with the last token of the range before it: it rewrites that position with equal bits.
+  std::span<const TokenId> tokens;
   // Page tables. full_pages[j] covers positions 64 j .. 64 j + 63, for all j up to the end of the range.
   // sliding_pages[j] covers page index sliding_first + j; every page that a query of this range can see under the
   // window is there. The spans stay valid until wait() returns.
