@@ -13,7 +13,7 @@ import cpp_text  # noqa: E402
 import tidy  # noqa: E402
 
 CLEAN = {
-    'README.md': '# x\nSee `src/model/model.h`, `model/model.cc`, [notes](docs/notes.md), `text/event-stream`, `a/b`.\n',
+    'README.md': '# x\n`src/model/model.h`, `model/model.cc`, [notes](docs/notes.md), `text/event-stream`, `a/b`.\n',
     'docs/notes.md': '# notes\nAll of `src/text/*.h`; `<name>_test.cc`; `/v1/models`; `build/boreas`.\n',
     'CHANGELOG.md': 'Gone: `src/base/gone.h`.\n',
     'CMakeLists.txt': 'add_subdirectory(src)\n',
