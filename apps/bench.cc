@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/prng.h"
+#include "bench_host.h"
 #include "bench_support.h"
 #include "commands.h"
 #include "exec/cpu/cpu_executor.h"
@@ -226,7 +227,8 @@ void add_common(CLI::App& app, BenchFlags& flags) {
 }  // namespace
 
 void add_bench_command(CLI::App& app, int& exit_code) {
-  CLI::App* bench = app.add_subcommand("bench", "measure decode or prefill; one JSON line a run");
+  CLI::App* bench =
+      app.add_subcommand("bench", "measure decode, prefill, compiling and tokenising; one JSON line each");
   bench->require_subcommand(1);
   auto flags = std::make_shared<BenchFlags>();
   auto finish = [&exit_code](const Status& status) {
@@ -234,6 +236,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
     std::cerr << "boreas bench: " << status.error().message << "\n";
     exit_code = 1;
   };
+  add_host_benches(*bench, finish);
   CLI::App* decode = bench->add_subcommand("decode", "tokens a second at a batch size and context");
   add_common(*decode, *flags);
   decode->add_option("--batch", flags->batch, "rows")->check(CLI::Range(1, 64))->capture_default_str();
