@@ -65,7 +65,7 @@ const MethodEntry* find_method(const Value& receiver, std::string_view name) {
     case Kind::kLoop: return find_in(loop_methods(), name);
     case Kind::kSequence:
       if (receiver.is_sequence(SequenceType::kList) || receiver.is_sequence(SequenceType::kTuple)) return find_in(sequence_methods(), name);
-      return nullptr;
+      return receiver.is_sequence(SequenceType::kRange) ? find_in(range_methods(), name) : nullptr;
     default: return nullptr;
   }
 }

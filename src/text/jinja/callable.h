@@ -66,6 +66,7 @@ struct MethodTable {
 };
 MethodTable text_methods();
 MethodTable sequence_methods();
+MethodTable range_methods();
 MethodTable dict_methods();
 MethodTable loop_methods();
 struct FilterTable {

@@ -66,6 +66,8 @@ constexpr MethodEntry kSequenceMethods[] = {
     {"insert", nullptr},       {"pop", nullptr},          {"remove", nullptr},    {"reverse", nullptr}, {"sort", nullptr},
 };
 
+constexpr MethodEntry kRangeMethods[] = {{"count", sequence_count}, {"index", sequence_index}};
+
 constexpr MethodEntry kDictMethods[] = {
     {"get", dict_get},
     {"items", dict_view<SequenceType::kItems>},
@@ -84,6 +86,7 @@ constexpr MethodEntry kLoopMethods[] = {{"cycle", loop_cycle}, {"changed", loop_
 }  // namespace
 
 MethodTable sequence_methods() { return {kSequenceMethods, std::size(kSequenceMethods)}; }
+MethodTable range_methods() { return {kRangeMethods, std::size(kRangeMethods)}; }
 MethodTable dict_methods() { return {kDictMethods, std::size(kDictMethods)}; }
 MethodTable loop_methods() { return {kLoopMethods, std::size(kLoopMethods)}; }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 
 #include "text/jinja/characters.h"
 #include "text/unicode.h"
@@ -228,9 +227,8 @@ std::string format_float(double value) {
   std::from_chars(shortest.data() + exponent_at, shortest.data() + shortest.size(), exponent);
   if (exponent < -4 || exponent >= 16) {
     std::string out = sign + digits.substr(0, 1) + (digits.size() > 1 ? "." + digits.substr(1) : "");
-    char tail[8];
-    std::snprintf(tail, sizeof tail, "e%c%02d", exponent < 0 ? '-' : '+', exponent < 0 ? -exponent : exponent);
-    return out + tail;
+    const std::string power = std::to_string(exponent < 0 ? -exponent : exponent);
+    return out + (exponent < 0 ? "e-" : "e+") + (power.size() < 2 ? "0" : "") + power;
   }
   if (exponent < 0) return sign + "0." + std::string(static_cast<size_t>(-exponent - 1), '0') + digits;
   const auto whole = static_cast<size_t>(exponent) + 1;

@@ -156,7 +156,8 @@ Value rounded(Budget&, const Value& input, const Arguments& arguments) {
   const double unit = std::pow(10.0, static_cast<double>(digits));
   const double scaled = input.as_float() * unit;
   if (!std::isfinite(scaled)) fail("round: the number is not finite");
-  return Value::real((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / unit);
+  const double whole = method == "ceil" ? std::ceil(scaled) : std::floor(scaled);
+  return Value::real((whole + 0.0) / unit);  // Python's is a whole number here, which has no negative zero
 }
 
 Value fallback(Budget&, const Value& input, const Arguments& arguments) {

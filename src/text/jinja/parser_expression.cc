@@ -15,6 +15,12 @@ bool any_of(const Names& names, std::string_view name) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
+Operator product_operator(std::string_view text) {
+  if (text == "//") return Operator::kFloorDivide;
+  if (text == "*") return Operator::kMultiply;
+  return text == "/" ? Operator::kDivide : Operator::kModulo;
+}
+
 }  // namespace
 
 ExpressionPtr Parser::node(ExpressionKind kind, int line) const {
@@ -151,11 +157,8 @@ ExpressionPtr Parser::product() {
   }
   adopt(*result, std::move(left));
   while (is_product()) {
-    const std::string op = take().text;
-    result->operators.push_back(op == "*"    ? Operator::kMultiply
-                                : op == "/"  ? Operator::kDivide
-                                : op == "//" ? Operator::kFloorDivide
-                                             : Operator::kModulo);
+    result->operators.push_back(product_operator(current().text));
+    ++at_;
     adopt(*result, power());
   }
   return result;

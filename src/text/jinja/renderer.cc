@@ -227,7 +227,7 @@ std::vector<Value> Renderer::loop_items(const Statement& node) {
 Renderer::Flow Renderer::run_for(const Statement& node) {
   auto* loop = new LoopState(budget_, loop_items(node));
   const Value owner = Value::of(loop);
-  if (loop->items.empty()) return run_in_scope(node.otherwise);
+  bool completed = false;  // a turn reached its end; Jinja prints the else part otherwise, also after break and continue
   Scope* outer = scope_;
   for (; loop->index0 < loop->items.size(); ++loop->index0) {
     Scope* inner = push_scope(outer);
@@ -236,10 +236,11 @@ Renderer::Flow Renderer::run_for(const Statement& node) {
     assign(node.target, loop->items[loop->index0]);
     const Flow flow = execute(node.body);
     pop_scope(inner, outer);
+    completed = completed || flow == Flow::kNext;
     if (flow == Flow::kBreak) break;
   }
   loop->changed.clear();
-  return Flow::kNext;
+  return completed ? Flow::kNext : run_in_scope(node.otherwise);
 }
 
 void Renderer::run_with(const Statement& node) {
@@ -279,7 +280,12 @@ Renderer::Flow Renderer::execute(const Statement& node) {
     case StatementKind::kSetBlock: assign(node.target, captured_through(node)); return Flow::kNext;
     case StatementKind::kMacro: set(node.name, make_macro(node)); return Flow::kNext;
     case StatementKind::kCall: run_call(node); return Flow::kNext;
-    case StatementKind::kFilterBlock: emit(captured_through(node)); return Flow::kNext;
+    case StatementKind::kFilterBlock: {
+      const Value text = captured_through(node);
+      if (!text.is_text()) fail("a filter block must give text, not " + type_name(text));
+      emit(text);
+      return Flow::kNext;
+    }
     case StatementKind::kWith: run_with(node); return Flow::kNext;
     case StatementKind::kScope: return run_in_scope(node.body);
     case StatementKind::kBreak: return Flow::kBreak;

@@ -121,13 +121,14 @@ Value replaced(Budget& budget, const Value& self, const Arguments& arguments) {
   return Value::text(budget, replace_text(budget, self.as_text(), bound.text(0), bound.text(1), bound.integer(2, -1)));
 }
 
-// Pieces between runs of white space; at most `limit` splits (-1 = all), from the left or the right. The last piece keeps its inner space.
+// Pieces between runs of white space; at most `limit` splits (-1 = all), from the left or the right. The piece that is left over keeps
+// the space at its far end.
 std::vector<std::string_view> split_space(std::string_view subject, Int128 limit, bool from_right) {
   std::vector<std::string_view> pieces;
-  std::string_view rest = strip(subject, std::nullopt, true, true);
+  std::string_view rest = strip(subject, std::nullopt, !from_right, from_right);
   while (!rest.empty()) {
     if (limit >= 0 && static_cast<Int128>(pieces.size()) == limit) {
-      pieces.push_back(from_right ? strip(rest, std::nullopt, false, true) : strip(rest, std::nullopt, true, false));
+      pieces.push_back(rest);
       break;
     }
     if (from_right) {

