@@ -25,7 +25,6 @@
 namespace boreas {
 
 // ---- lower
-// -----------------------------------------------------------------------------------------------------------------------------------
 // A node is one op of one layer for all workers together. It says what flows in and out; nothing about workers.
 enum class Cut : int32_t {  // along what a node is cut into slices
   kHidden,
@@ -60,7 +59,6 @@ struct TaskGraph {
 TaskGraph lower(const ModelConfig& config);
 
 // ---- place
-// -----------------------------------------------------------------------------------------------------------------------------------
 struct SlotSpec {
   int64_t bytes = 0;
   int64_t offset = 0;
@@ -73,7 +71,8 @@ struct Program {
   std::array<int32_t, kHops> hop_uses{};
   std::array<SlotSpec, kSlots> slots{};
   int64_t slot_bytes = 0;     // of one worker, all slots
-  int32_t ring_chunks = 0;    // stages left for the ring
+  int32_t ring_chunks = 0;    // stages left for the ring, a multiple of the device's consumer groups
+  int32_t producers = 1;      // warps that fill it in turn, at most the device's
   int32_t barrier_count = 0;  // barrier i announces slot i
   // Lists of all workers and roles in one array: tasks of worker w, role r are [first(w, r), first(w, r) + count(w,
   // r)).
@@ -91,7 +90,6 @@ struct Program {
 Result<Program> place(const TaskGraph& graph, const DeviceSpec& device, int32_t rows_max);
 
 // ---- verify
-// ----------------------------------------------------------------------------------------------------------------------------------
 struct Verdict {
   bool ok = false;
   std::string problem;        // first violation found: worker, role, task, and what is not ordered with what
@@ -99,17 +97,19 @@ struct Verdict {
   int64_t accesses_checked = 0;
 };
 
-// Proves over unrolled steps (enough for every parity to come round twice) with vector clocks of the order that the
-// program guarantees:
-//   every read after its write, every overwrite after all reads of the old value (slot, hop half, logits, KV row, plan,
-//   mailbox), one writer a word, every wait met, no cycle (also not between a worker's load order and its compute
-//   order, for every run-time count and ring size), slots and ring fit.
+// Proves that a program computes what its graph says, in every execution:
+//   lists      every op in its role, waiting for and publishing the hops and uses of its layer; streams, sizes, memory
+//   cover      slices cover each matrix once; a task waits for everybody who has a part of what it reads
+//   order      by vector clocks over unrolled steps: every read after its write, every overwrite after all reads of the
+//              old value (slot, hop half, logits, KV row, plan, mailbox), one writer a word, each slot holding the
+//              value of the reader's layer and step, no barrier a full parity ahead of a waiter
+//   progress   every wait met, no cycle, also not between a worker's load order and its compute order; for every
+//              run-time count from 0 on, every ring size, and launches that may overlap
 Verdict verify(const Program& program);
 
 Result<Program> compile(const ModelConfig& config, const DeviceSpec& device, int32_t rows_max);
 
 // ---- look at it
-// ------------------------------------------------------------------------------------------------------------------------------
 struct OpTotals {
   int64_t tasks = 0;
   int64_t bytes_fixed = 0;  // streamed per step, all workers, for one unit where the count is known only at run time

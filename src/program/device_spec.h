@@ -17,6 +17,8 @@ struct DeviceSpec {
   int32_t chunk_bytes = 16384;   // one ring stage, one bulk copy
   int32_t ring_chunks_max = 64;  // as many stages as barriers exist for
   int32_t ring_chunks_min = 4;   // below this the pipeline of K and V pairs in two consumer groups cannot turn
+  int32_t producer_warps = 1;    // that may share the producer's list, chunks in turn
+  int32_t consumer_groups = 1;   // of warps that share the consumer's list, chunks in turn
   double read_bytes_per_s = 0;   // data-sheet memory bandwidth; 0: unknown
   int64_t memory_bytes = 0;      // device memory; 0: unknown
   int32_t host_steps_ahead = 2;  // steps the host may enqueue before it has read the first one's tokens

@@ -3,12 +3,11 @@
 #include <algorithm>
 
 #include "program/compile.h"
+#include "program/worker_memory.h"
 
 namespace boreas {
 namespace {
 
-constexpr int32_t kBytesBf16 = 2;
-constexpr int64_t kSlotAlign = 128;
 // With fewer ring stages than this the stream starves between hops; then the attention and inner slots share memory at
 // the price of one more wait.
 constexpr int32_t kRingChunksComfortable = 6;
@@ -27,6 +26,9 @@ class Placement {
 
   Result<Program> run() {
     RETURN_IF_ERROR(lay_out_slots());
+    size_t tasks = graph_.nodes.size();
+    for (const TaskNode& node : graph_.nodes) tasks += node.stream >= 0;
+    program_.tasks.reserve(tasks * static_cast<size_t>(program_.workers()));
     program_.list_first.push_back(0);
     for (int32_t worker = 0; worker < program_.workers(); ++worker) place_worker(worker);
     if (!problem_.empty()) return Error{problem_};
@@ -35,36 +37,11 @@ class Placement {
 
  private:
   // ---- memory of a worker
-  int64_t slot_bytes(Slot slot) const {
-    const int64_t rows = program_.rows_max;
-    const int64_t heads = ceil_div(config_.kv_heads, std::min(program_.workers(), config_.kv_heads));
-    const int64_t hidden_slice = ceil_div(config_.hidden_size, program_.workers());
-    switch (slot) {
-      case Slot::kNormed:
-        return rows * config_.hidden_size * kBytesBf16;
-      case Slot::kQkv:
-        return rows * heads * (config_.queries_per_kv() + 2) * config_.head_dim * kBytesBf16;
-      case Slot::kAttention:
-        return rows * config_.query_width() * kBytesBf16;
-      case Slot::kInner:
-        return rows *
-               std::max<int64_t>(config_.dense_width, int64_t{config_.experts_per_token} * config_.expert_width) *
-               kBytesBf16;
-      case Slot::kRoute:
-      case Slot::kRouteOdd:
-        return rows * config_.experts_per_token * 8;  // id and fp32 weight
-      case Slot::kResidual:
-      case Slot::kProjected:
-        return rows * hidden_slice * 4;
-    }
-    return 0;
-  }
-
   int64_t assign_offsets(bool share_attention_and_inner) {
     int64_t offset = 0;
     for (int32_t i = 0; i < kSlots; ++i) {
       SlotSpec& spec = program_.slots[static_cast<size_t>(i)];
-      spec.bytes = slot_bytes(static_cast<Slot>(i));
+      spec.bytes = slot_bytes(config_, program_.workers(), program_.rows_max, static_cast<Slot>(i));
       if (share_attention_and_inner && static_cast<Slot>(i) == Slot::kInner) {
         spec.offset = program_.slots[static_cast<size_t>(Slot::kAttention)].offset;
         offset = std::max(offset, spec.offset + align_up(spec.bytes));
@@ -80,7 +57,7 @@ class Placement {
     const DeviceSpec& device = program_.device;
     program_.slot_bytes = assign_offsets(false);
     if (device.slot_ring_bytes == 0) {
-      program_.ring_chunks = device.ring_chunks_max;
+      set_ring(device.ring_chunks_max);
       return Ok{};
     }
     auto chunks_left = [&] { return (device.slot_ring_bytes - program_.slot_bytes) / device.chunk_bytes; };
@@ -94,8 +71,20 @@ class Placement {
                    std::to_string(int64_t{device.ring_chunks_min} * device.chunk_bytes) + ", a worker has " +
                    std::to_string(device.slot_ring_bytes)};
     }
-    program_.ring_chunks = static_cast<int32_t>(std::min<int64_t>(chunks_left(), device.ring_chunks_max));
+    set_ring(static_cast<int32_t>(std::min<int64_t>(chunks_left(), device.ring_chunks_max)));
     return Ok{};
+  }
+
+  // A stage belongs to one consumer group for good (see pipeline.h), so the ring is a multiple of the groups. As
+  // many producer warps as the smallest O item has chunks: then taking it proves that all of them have come by, also
+  // those that had nothing to do in the items before it, whose number of chunks only the step knows.
+  void set_ring(int32_t chunks) {
+    const DeviceSpec& device = program_.device;
+    program_.ring_chunks = chunks / device.consumer_groups * device.consumer_groups;
+    const int32_t smallest_slice = config_.hidden_size / program_.workers();
+    const int64_t bytes = int64_t{smallest_slice} * config_.query_width() * 2;
+    const int64_t limit = std::min(device.producer_warps, program_.ring_chunks);
+    program_.producers = static_cast<int32_t>(std::clamp<int64_t>(ceil_div(bytes, device.chunk_bytes), 1, limit));
   }
 
   // ---- lists of one worker
@@ -103,6 +92,7 @@ class Placement {
     worker_ = worker;
     items_ = 0;
     std::fill(std::begin(slot_writes_), std::end(slot_writes_), 0);
+    for (auto& known : known_arrivals_) std::fill(std::begin(known), std::end(known), 0);
     for (std::vector<TaskDesc>& list : lists_) list.clear();
     for (const TaskNode& node : graph_.nodes) place_node(node);
     for (const std::vector<TaskDesc>& list : lists_) {
@@ -225,19 +215,28 @@ class Placement {
   // Slots that another role reads are announced by a barrier of the slot's number; within a role the list order
   // suffices.
   void set_barriers(const TaskNode& node, TaskDesc& task) {
-    int32_t used = 0;
-    for (int32_t slot : node.slots_in) {
-      if (slot < 0 || !crosses_roles(slot)) continue;
-      task.barriers[used++] = {slot, slot_writes_[slot]};
-    }
+    const Role role = op_role(node.op);
+    for (int32_t slot : node.slots_in)
+      if (slot >= 0 && crosses_roles(slot)) wait_for(task, role, slot, slot_writes_[slot]);
     if (shares_memory_ && node.slot_out == static_cast<int32_t>(Slot::kInner)) {
       const int32_t projected = static_cast<int32_t>(Slot::kProjected);
-      task.barriers[used++] = {projected, slot_writes_[projected]};
+      wait_for(task, role, projected, slot_writes_[projected]);
     }
     if (node.slot_out >= 0) {
       ++slot_writes_[node.slot_out];
       if (crosses_roles(node.slot_out)) task.arrive = node.slot_out;
     }
+  }
+  // A role that has waited for so many arrivals before need not do so again: a wait costs time, and one that comes too
+  // late cannot use the parity of a barrier.
+  void wait_for(TaskDesc& task, Role role, int32_t barrier, int32_t target) {
+    int32_t& known = known_arrivals_[static_cast<size_t>(role)][barrier];
+    if (target <= known) return;
+    known = target;
+    BarrierWait* free = std::find_if(std::begin(task.barriers), std::end(task.barriers),
+                                     [](const BarrierWait& wait) { return wait.id < 0; });
+    CHECK(free != std::end(task.barriers));
+    *free = {barrier, target};
   }
   bool crosses_roles(int32_t slot) const {
     const Slot which = static_cast<Slot>(slot);
@@ -250,62 +249,26 @@ class Placement {
     load.op = static_cast<int32_t>(Op::kLoad);
     load.layer = node.layer;
     load.stream_item = consumer.stream_item;
-    load.stream_count = static_cast<int32_t>(stream_count(node));
-    const int64_t bytes = unit_bytes(node, consumer);
+    load.stream_count = static_cast<int32_t>(stream_count_of(node.stream));
+    const int64_t bytes = stream_unit_bytes(config_, static_cast<LoadOp::Stream>(node.stream), consumer);
     if (bytes > INT32_MAX) problem_ = "one stream item of " + std::to_string(bytes) + " bytes; use more workers";
     load.args[LoadOp::kStream] = node.stream;
     load.args[LoadOp::kUnitBytes] = static_cast<int32_t>(bytes);
-    load.args[LoadOp::kRouteSlot] = node.slots_in[1];
+    const int32_t route = node.slots_in[1];
+    load.args[LoadOp::kRouteSlot] = route;
     const Range heads = own_heads();
     load.args[LoadOp::kHeadFirst] = heads.first;
     load.args[LoadOp::kHeadCount] = heads.count;
     load.stream_unit_chunks = static_cast<int32_t>(ceil_div(bytes, program_.device.chunk_bytes));
-    if (node.slots_in[1] >= 0) load.barriers[0] = {node.slots_in[1], slot_writes_[node.slots_in[1]]};
+    if (bytes > 0 && route >= 0) wait_for(load, Role::kProducer, route, slot_writes_[route]);
     // Old KV rows may be streamed as soon as this step has begun here: the first norm of the step comes after every
     // worker's part of the step before, which appended the newest of them. Without it the producer's run-ahead could
     // pass the append.
-    if (node.stream == LoadOp::kKvPages) load.barriers[1] = {static_cast<int32_t>(Slot::kNormed), 1};
+    if (bytes > 0 && node.stream == LoadOp::kKvPages)
+      wait_for(load, Role::kProducer, static_cast<int32_t>(Slot::kNormed), 1);
     consumer.stream_count = load.stream_count;
     consumer.stream_unit_chunks = load.stream_unit_chunks;
     lists_[static_cast<size_t>(Role::kProducer)].push_back(load);
-  }
-
-  static StreamCount stream_count(const TaskNode& node) {
-    switch (node.stream) {
-      case LoadOp::kKvPages:
-        return StreamCount::kPages;
-      case LoadOp::kExpertUpGate:
-      case LoadOp::kExpertDown:
-        return StreamCount::kExperts;
-      default:
-        return StreamCount::kOne;
-    }
-  }
-
-  int64_t unit_bytes(const TaskNode& node, const TaskDesc& task) const {
-    const int64_t hidden_row = int64_t{config_.hidden_size} * kBytesBf16;
-    const int32_t* args = task.args;
-    switch (static_cast<LoadOp::Stream>(node.stream)) {
-      case LoadOp::kRouter:
-        return args[RouterLogitsOp::kCount] * hidden_row;
-      case LoadOp::kQkv:
-        return int64_t{args[QkvOp::kHeadCount]} * (args[QkvOp::kQCount] + args[QkvOp::kKCount] + args[QkvOp::kVCount]) *
-               hidden_row;
-      case LoadOp::kKvPages:
-        return int64_t{2} * kLayoutPagePositions * config_.head_dim * kBytesBf16;
-      case LoadOp::kExpertUpGate:
-      case LoadOp::kDenseUpGate:
-        return int64_t{2} * args[UpGateOp::kCount] * hidden_row;
-      case LoadOp::kOutput:
-        return int64_t{args[OutProjOp::kCount]} * config_.query_width() * kBytesBf16;
-      case LoadOp::kExpertDown:
-        return int64_t{args[DownOp::kCount]} * config_.expert_width * kBytesBf16;
-      case LoadOp::kDenseDown:
-        return int64_t{args[DownOp::kCount]} * config_.dense_width * kBytesBf16;
-      case LoadOp::kLmHead:
-        return args[LmHeadOp::kCount] * hidden_row;
-    }
-    return 0;
   }
 
   const LayerConfig& layer(const TaskNode& node) const { return config_.layers[static_cast<size_t>(node.layer)]; }
@@ -318,6 +281,7 @@ class Placement {
   int32_t worker_ = 0;
   int32_t items_ = 0;
   int32_t slot_writes_[kSlots] = {};
+  int32_t known_arrivals_[kRoles][kSlots] = {};  // what a role has waited for
   std::vector<TaskDesc> lists_[kRoles];
 };
 

@@ -1,17 +1,18 @@
 // verify: walks the program over several unrolled steps in an order that is possible with the smallest ring (producer
 // and consumer in lock step: if that does not get stuck, no larger ring and no run-time count does, because every list
 // is a bounded FIFO), keeps a vector clock for every lane, and checks every access against the clocks. Only orders that
-// the program guarantees enter the clocks: list order, barriers, hops, stream items from producer to consumer, and the
-// host's rule of enqueueing. That the ring lets a producer run ahead adds nothing, so the proof holds for every ring.
+// the program guarantees enter the clocks: list order, barriers, hops, stream items that are never empty, and the
+// host's rule of enqueueing. That the ring holds a producer back, that a launch may wait for the one before, and that a
+// step's experts and pages may be many are not used; so the proof holds for every ring, for overlapping launches and
+// for every run-time count from 0 on.
+//
+// A clock that holds in this one walk holds in every execution: each wait names one signal, and whatever satisfies it
+// (that word, or a later one of the same writer) comes after that signal.
 #include "program/verify_state.h"
 
 namespace boreas {
 namespace verification {
 namespace {
-
-// Parities of hops and route slots come round every second step at the latest; two rounds after the first make the
-// pattern repeat.
-constexpr int32_t kUnrolledSteps = 4;
 
 // What an access was to; a message is made of it only when it is needed.
 struct What {
@@ -24,25 +25,27 @@ class Verifier {
   explicit Verifier(const Program& program)
       : program_(program),
         workers_(program.workers()),
+        ahead_(program.device.host_steps_ahead),
         host_lane_(workers_ * kRoles),
-        clocks_(host_lane_ + 1, host_lane_ + 1),
-        launch_clocks_(kUnrolledSteps, host_lane_ + 1) {
-    const size_t lanes = static_cast<size_t>(host_lane_);
-    cursor_.resize(lanes);
-    step_.resize(lanes);
-    done_.resize(lanes);
-    for (auto& hop : hops_)
-      for (HopHalf& half : hop) init_half(half);
-    barriers_.resize(static_cast<size_t>(workers_ * kSlots));
-    for (Barrier& barrier : barriers_) barrier.clocks = ClockTable(Barrier::kKept, host_lane_ + 1);
-    slots_.resize(static_cast<size_t>(workers_ * kSlots));
-    logits_.resize(static_cast<size_t>(workers_));
-    kv_.resize(static_cast<size_t>(workers_) * program.config.layers.size() *
-               static_cast<size_t>(program.config.kv_heads));
-    plans_.resize(static_cast<size_t>(program.device.host_steps_ahead));
-    mailbox_reads_.assign(static_cast<size_t>(program.device.host_steps_ahead), Event{});
-    samples_left_.assign(kUnrolledSteps, workers_);
+        clocks_(static_cast<size_t>(host_lane_) + 1, host_lane_ + 1),
+        launch_clocks_(kUnrolledSteps, host_lane_ + 1),
+        token_clocks_(kUnrolledSteps, host_lane_ + 1),
+        plan_reads_(static_cast<size_t>(ahead_), host_lane_ + 1),
+        logits_reads_(static_cast<size_t>(workers_), host_lane_ + 1),
+        barrier_clocks_(static_cast<size_t>(workers_ * kSlots), host_lane_ + 1),
+        kv_reads_(2 * kv_buffers(), host_lane_ + 1),
+        kv_writes_(2 * kv_buffers(), host_lane_ + 1),
+        lanes_(static_cast<size_t>(host_lane_)),
+        barriers_(static_cast<size_t>(workers_ * kSlots)),
+        arrivals_per_step_(static_cast<size_t>(workers_ * kSlots)),
+        slots_(static_cast<size_t>(workers_ * kSlots)),
+        overlaps_(overlapping_slots(program)),
+        logits_writes_(static_cast<size_t>(workers_)),
+        plans_(static_cast<size_t>(ahead_)),
+        mailbox_reads_(static_cast<size_t>(ahead_)) {
+    samples_left_.fill(workers_);
     make_hubs();
+    for (int32_t worker = 0; worker < workers_; ++worker) prepare_worker(worker);
   }
 
   Verdict run() {
@@ -58,8 +61,44 @@ class Verifier {
   }
 
  private:
-  void init_half(HopHalf& half) const { half.epochs.assign(static_cast<size_t>(workers_), 0); }
+  struct Lane {
+    std::span<const TaskDesc> list;
+    size_t cursor = 0;
+    int32_t step = 0;
+    size_t done = 0;
+    std::vector<int32_t> loads_done;  // of the consumer's lane: see loads_known_done
+  };
 
+  // ---- before the walk
+  size_t kv_buffers() const { return program_.config.layers.size() * static_cast<size_t>(program_.config.kv_heads); }
+
+  void make_hubs() {
+    size_t hubs = 0;
+    for (auto& hop : hops_)
+      for (HopHalf& half : hop) half.epochs.assign(static_cast<size_t>(workers_), 0);
+    for (const TaskDesc& task : program_.tasks) {
+      if (task.wait.hop < 0) continue;
+      for (HopHalf& half : hops_[static_cast<size_t>(task.wait.hop)]) {
+        if (find_hub(half, task.wait) != nullptr) continue;
+        half.hubs.push_back({task.wait.first, task.wait.count, 0, 0, hubs, 0, hubs + 1});
+        hubs += 2;
+      }
+    }
+    hub_clocks_ = ClockTable(hubs, host_lane_ + 1);
+  }
+
+  void prepare_worker(int32_t worker) {
+    for (int32_t role = 0; role < kRoles; ++role) {
+      Lane& lane = lanes_[static_cast<size_t>(worker * kRoles + role)];
+      lane.list = program_.list(worker, static_cast<Role>(role));
+      for (const TaskDesc& task : lane.list)
+        if (task.arrive >= 0) ++arrivals_per_step_[static_cast<size_t>(worker * kSlots + task.arrive)];
+    }
+    Lane& consumer = lanes_[static_cast<size_t>(lane_of(worker, Role::kConsumer))];
+    consumer.loads_done = loads_known_done(consumer.list, program_.producers);
+  }
+
+  // ---- the walk
   static int32_t lane_of(int32_t worker, Role role) { return worker * kRoles + static_cast<int32_t>(role); }
   int64_t epoch_of(int32_t hop, int32_t use, int32_t step) const {
     return int64_t{step} * program_.hop_uses[static_cast<size_t>(hop)] + use + 1;
@@ -67,161 +106,150 @@ class Verifier {
   HopHalf& half_of(int32_t hop, int64_t epoch) {
     return hops_[static_cast<size_t>(hop)][static_cast<size_t>(epoch & 1)];
   }
+  // Every range of writers that some task waits for has a hub in either half.
+  static Hub* find_hub(HopHalf& half, const HopWait& wait) {
+    for (Hub& hub : half.hubs)
+      if (hub.first == wait.first && hub.count == wait.count) return &hub;
+    return nullptr;
+  }
 
   // One sweep over host and lanes; false when nothing moved.
   bool advance() {
     bool moved = advance_host();
-    for (int32_t worker = 0; worker < workers_ && problem_.empty(); ++worker)
-      for (Role role : {Role::kMessenger, Role::kRouter, Role::kConsumer})
-        while (problem_.empty() && try_task(worker, role)) moved = true;
+    for (int32_t worker = 0; worker < workers_ && problem_.empty(); ++worker) {
+      bool ran = true;
+      while (ran) {
+        ran = false;
+        for (Role role : {Role::kMessenger, Role::kRouter, Role::kProducer, Role::kConsumer})
+          while (problem_.empty() && try_task(worker, role)) ran = true;
+        moved = moved || ran;
+      }
+    }
     return moved;
   }
 
   // The host enqueues step s once it has read the tokens of step s - host_steps_ahead.
   bool advance_host() {
     bool moved = false;
-    const int32_t ahead = program_.device.host_steps_ahead;
-    while (host_read_ < kUnrolledSteps && host_read_ < launched_ &&
-           samples_left_[static_cast<size_t>(host_read_)] == 0) {
-      const int32_t token = static_cast<int32_t>(Hop::kToken);
-      const int64_t epoch = epoch_of(token, 0, host_read_);
-      const Hub* tokens = find_hub(half_of(token, epoch), 0, workers_);
-      if (tokens != nullptr && tokens->epoch == epoch)
-        ClockTable::join(clocks_.clock(host_lane_), tokens->known.data(), clocks_.width());
-      mailbox_reads_[static_cast<size_t>(host_read_ % ahead)] = tick(host_lane_);
+    ClockValue* clock = clocks_.clock(static_cast<size_t>(host_lane_));
+    while (host_read_ < launched_ && samples_left_[static_cast<size_t>(host_read_)] == 0) {
+      ClockTable::join(clock, token_clocks_.clock(static_cast<size_t>(host_read_)), clocks_.width());
+      mailbox_reads_[static_cast<size_t>(host_read_ % ahead_)] = tick(host_lane_);
       ++host_read_;
       moved = true;
     }
-    while (problem_.empty() && launched_ < kUnrolledSteps && launched_ < host_read_ + ahead) {
-      Buffer& plan = plans_[static_cast<size_t>(launched_ % ahead)];
+    while (problem_.empty() && launched_ < kUnrolledSteps && launched_ < host_read_ + ahead_) {
+      const size_t plan = static_cast<size_t>(launched_ % ahead_);
       const Event event = tick(host_lane_);
-      overwrite(plan, event, {"the plan of step", launched_});
-      std::copy_n(clocks_.clock(host_lane_), clocks_.width(), launch_clocks_.clock(launched_));
+      require_all(event, plan_reads_.clock(plan), "overwrites %s without being ordered after a read of it",
+                  {"the plan of step", launched_ - ahead_});
+      plans_[plan] = event;
+      std::copy_n(clock, clocks_.width(), launch_clocks_.clock(static_cast<size_t>(launched_)));
       ++launched_;
       moved = true;
     }
     return moved;
   }
 
-  Event tick(int32_t lane) { return {lane, ++clocks_.clock(lane)[lane]}; }
+  Event tick(int32_t lane) { return {lane, ++clocks_.clock(static_cast<size_t>(lane))[lane]}; }
 
-  const TaskDesc* next_task(int32_t worker, Role role) {
-    const size_t lane = static_cast<size_t>(lane_of(worker, role));
-    const std::span<const TaskDesc> list = program_.list(worker, role);
-    if (cursor_[lane] == list.size()) {
-      if (list.empty() || step_[lane] + 1 >= kUnrolledSteps) return nullptr;
-      ++step_[lane];
-      cursor_[lane] = 0;
+  const TaskDesc* next_task(Lane& lane) const {
+    if (lane.cursor == lane.list.size()) {
+      if (lane.list.empty() || lane.step + 1 >= kUnrolledSteps) return nullptr;
+      ++lane.step;
+      lane.cursor = 0;
     }
-    return step_[lane] < launched_ ? &list[cursor_[lane]] : nullptr;
+    return lane.step < launched_ ? &lane.list[lane.cursor] : nullptr;
   }
 
   bool try_task(int32_t worker, Role role) {
-    const TaskDesc* task = next_task(worker, role);
-    const int32_t lane = lane_of(worker, role);
-    if (task == nullptr || !ready(worker, *task, step_[static_cast<size_t>(lane)])) return false;
+    Lane& lane = lanes_[static_cast<size_t>(lane_of(worker, role))];
+    const TaskDesc* task = next_task(lane);
+    if (task == nullptr || !ready(worker, *task, lane.step)) return false;
+    if (role == Role::kProducer && task->stream_item >= 0) return false;  // together with its consumer
+    int32_t loads_done = 0;
     if (role == Role::kConsumer && task->stream_item >= 0) {
-      const TaskDesc* load = next_task(worker, Role::kProducer);
-      const int32_t producer = lane_of(worker, Role::kProducer);
-      if (load == nullptr || load->stream_item != task->stream_item ||
-          !ready(worker, *load, step_[static_cast<size_t>(producer)]))
+      Lane& producer = lanes_[static_cast<size_t>(lane_of(worker, Role::kProducer))];
+      const TaskDesc* load = next_task(producer);
+      if (load == nullptr || load->stream_item != task->stream_item || !ready(worker, *load, producer.step))
         return false;
-      execute(worker, Role::kProducer, *load);
-      ClockTable::join(clocks_.clock(lane), clocks_.clock(producer), clocks_.width());
+      loads_done = lane.loads_done[lane.cursor];
+      if (loads_done > 0) loads_done += lane.step * static_cast<int32_t>(producer.list.size());
+      execute(worker, Role::kProducer, *load, 0);
     }
-    execute(worker, role, *task);
+    execute(worker, role, *task, loads_done);
     return true;
   }
 
   bool ready(int32_t worker, const TaskDesc& task, int32_t step) {
-    for (const BarrierWait& wait : task.barriers) {
-      if (wait.id < 0) continue;
-      if (barrier(worker, wait.id).arrivals < absolute_target(worker, wait, step)) return false;
-    }
+    for (const BarrierWait& wait : task.barriers)
+      if (wait.id >= 0 && barrier(worker, wait.id).arrivals < absolute_target(worker, wait, step)) return false;
     if (task.wait.hop < 0) return true;
     const int64_t epoch = epoch_of(task.wait.hop, task.wait.use, step);
-    if (epoch <= 0) return true;
-    const HopHalf& half = half_of(task.wait.hop, epoch);
-    for (int32_t writer = task.wait.first; writer < task.wait.first + task.wait.count; ++writer)
-      if (half.epochs[static_cast<size_t>(writer)] < epoch) return false;
-    return true;
+    const Hub* hub = find_hub(half_of(task.wait.hop, epoch), task.wait);
+    return epoch <= 0 || hub->epoch > epoch || (hub->epoch == epoch && hub->published == hub->count);
   }
 
-  Barrier& barrier(int32_t worker, int32_t id) { return barriers_[static_cast<size_t>(worker * kSlots + id)]; }
-  int64_t absolute_target(int32_t worker, const BarrierWait& wait, int32_t step) {
-    return int64_t{step} * arrivals_per_step(worker, wait.id) + wait.target;
-  }
-  int32_t arrivals_per_step(int32_t worker, int32_t id) {
-    if (arrivals_per_step_.empty()) count_arrivals();
-    return arrivals_per_step_[static_cast<size_t>(worker * kSlots + id)];
-  }
-  void count_arrivals() {
-    arrivals_per_step_.assign(static_cast<size_t>(workers_ * kSlots), 0);
-    for (int32_t worker = 0; worker < workers_; ++worker)
-      for (int32_t role = 0; role < kRoles; ++role)
-        for (const TaskDesc& task : program_.list(worker, static_cast<Role>(role)))
-          if (task.arrive >= 0) ++arrivals_per_step_[static_cast<size_t>(worker * kSlots + task.arrive)];
+  size_t own(int32_t worker, int32_t slot) const { return static_cast<size_t>(worker * kSlots + slot); }
+  Barrier& barrier(int32_t worker, int32_t id) { return barriers_[own(worker, id)]; }
+  int64_t absolute_target(int32_t worker, const BarrierWait& wait, int32_t step) const {
+    return int64_t{step} * arrivals_per_step_[own(worker, wait.id)] + wait.target;
   }
 
   // ---- a task runs: its waits enter the clock, its accesses are checked, its signals leave with the clock.
-  void execute(int32_t worker, Role role, const TaskDesc& task) {
-    const int32_t lane = lane_of(worker, role);
-    const int32_t step = step_[static_cast<size_t>(lane)];
-    int32_t* clock = clocks_.clock(lane);
-    current_ = {worker, role, cursor_[static_cast<size_t>(lane)]};
-    if (cursor_[static_cast<size_t>(lane)] == 0) ClockTable::join(clock, launch_clocks_.clock(step), clocks_.width());
-    join_waits(worker, task, step, clock);
-    const Event event = tick(lane);
-    AccessList reads, writes;
-    task_reads(task, reads);
-    task_writes(task, writes);
-    for (int32_t i = 0; i < reads.size && problem_.empty(); ++i) check_read(worker, step, event, task, reads.items[i]);
-    for (int32_t i = 0; i < writes.size && problem_.empty(); ++i)
-      check_write(worker, step, event, task, writes.items[i]);
-    accesses_checked_ += reads.size + writes.size;
+  // loads_done: of the own worker's producer, over all steps, known through the ring. Of the producer's clock only its
+  // own component is taken: what it knew of others the consumer waits for itself, or the proof fails.
+  void execute(int32_t worker, Role role, const TaskDesc& task, int32_t loads_done) {
+    const int32_t lane_index = lane_of(worker, role);
+    Lane& lane = lanes_[static_cast<size_t>(lane_index)];
+    const int32_t step = lane.step;
+    ClockValue* clock = clocks_.clock(static_cast<size_t>(lane_index));
+    current_ = {worker, role, lane.cursor};
+    if (lane.cursor == 0) ClockTable::join(clock, launch_clocks_.clock(static_cast<size_t>(step)), clocks_.width());
+    ClockValue& loads = clock[lane_of(worker, Role::kProducer)];
+    if (role == Role::kConsumer) loads = std::max(loads, static_cast<ClockValue>(loads_done));
+    const Event event = tick(lane_index);
+    join_waits(worker, task, step, event);
+    reads_.size = writes_.size = 0;
+    task_reads(task, reads_);
+    task_writes(task, writes_);
+    for (int32_t i = 0; i < reads_.size; ++i) check_read(worker, step, event, task, reads_.items[i]);
+    for (int32_t i = 0; i < writes_.size; ++i) check_write(worker, step, event, task, writes_.items[i]);
+    accesses_checked_ += reads_.size + writes_.size;
     ++tasks_checked_;
     if (task.publish.hop >= 0) publish(worker, step, event, task.publish);
-    if (task.arrive >= 0) {
-      Barrier& signal = barrier(worker, task.arrive);
-      std::copy_n(clock, clocks_.width(), signal.clocks.clock(static_cast<int32_t>(signal.arrivals % Barrier::kKept)));
-      ++signal.arrivals;
-    }
-    ++cursor_[static_cast<size_t>(lane)];
-    ++done_[static_cast<size_t>(lane)];
+    if (task.arrive >= 0) arrive(worker, event, task.arrive);
+    ++lane.cursor;
+    ++lane.done;
   }
 
-  void join_waits(int32_t worker, const TaskDesc& task, int32_t step, int32_t* clock) {
+  void join_waits(int32_t worker, const TaskDesc& task, int32_t step, const Event& event) {
+    ClockValue* clock = clocks_.clock(static_cast<size_t>(event.lane));
     for (const BarrierWait& wait : task.barriers) {
       if (wait.id < 0) continue;
       Barrier& signal = barrier(worker, wait.id);
-      const int64_t target = absolute_target(worker, wait, step);
-      // An arrival that is no longer kept contributes nothing: fewer orders, a stricter proof.
-      if (target > 0 && target > signal.arrivals - Barrier::kKept)
-        ClockTable::join(clock, signal.clocks.clock(static_cast<int32_t>((target - 1) % Barrier::kKept)),
-                         clocks_.width());
+      if (signal.arrivals != absolute_target(worker, wait, step))
+        fail(std::string("waits for an arrival at barrier ") + slot_name(wait.id) + " that later ones may hide");
+      ClockTable::join(clock, barrier_clocks_.clock(own(worker, wait.id)), clocks_.width());
+      signal.waits.push_back(event);
     }
     if (task.wait.hop < 0) return;
     const int64_t epoch = epoch_of(task.wait.hop, task.wait.use, step);
     if (epoch <= 0) return;
-    const Hub* hub = find_hub(half_of(task.wait.hop, epoch), task.wait.first, task.wait.count);
-    if (hub->epoch == epoch) ClockTable::join(clock, hub->known.data(), clocks_.width());
+    const Hub* hub = find_hub(half_of(task.wait.hop, epoch), task.wait);
+    if (hub->epoch == epoch) ClockTable::join(clock, hub_clocks_.clock(hub->known), clocks_.width());
   }
 
-  // Every range of writers that some task waits for has a hub in either half.
-  static Hub* find_hub(HopHalf& half, int32_t first, int32_t count) {
-    for (Hub& hub : half.hubs)
-      if (hub.first == first && hub.count == count) return &hub;
-    return nullptr;
-  }
-
-  void make_hubs() {
-    const std::vector<int32_t> zeros(static_cast<size_t>(clocks_.width()), 0);
-    for (const TaskDesc& task : program_.tasks) {
-      if (task.wait.hop < 0) continue;
-      for (HopHalf& half : hops_[static_cast<size_t>(task.wait.hop)])
-        if (find_hub(half, task.wait.first, task.wait.count) == nullptr)
-          half.hubs.push_back({task.wait.first, task.wait.count, -1, 0, zeros, zeros, -1, zeros});
-    }
+  // A barrier is waited for by parity where it is made of hardware: it must not run a full parity ahead of a waiter.
+  void arrive(int32_t worker, const Event& event, int32_t id) {
+    Barrier& signal = barrier(worker, id);
+    for (const Event& wait : signal.waits)
+      require(event, wait, "arrives at barrier %s without being ordered after a wait for the arrival before",
+              {slot_name(id), -1});
+    signal.waits.clear();
+    ++signal.arrivals;
+    std::copy_n(clocks_.clock(static_cast<size_t>(event.lane)), clocks_.width(),
+                barrier_clocks_.clock(own(worker, id)));
   }
 
   void publish(int32_t worker, int32_t step, const Event& event, const HopPublish& signal) {
@@ -229,39 +257,42 @@ class Verifier {
     HopHalf& half = half_of(signal.hop, epoch);
     half.epochs[static_cast<size_t>(worker)] = epoch;
     for (Hub& hub : half.hubs) {
-      if (worker < hub.first || worker >= hub.first + hub.count) continue;
+      if (!hub.contains(worker)) continue;
       if (hub.epoch != epoch) {
         hub.epoch = epoch;
         hub.published = 0;
-        std::fill(hub.known.begin(), hub.known.end(), 0);
-        std::fill(hub.writes.begin(), hub.writes.end(), 0);
+        hub_clocks_.clear(hub.known);
       }
       ++hub.published;
-      hub.writes[static_cast<size_t>(event.lane)] = event.index;
-      ClockTable::join(hub.known.data(), clocks_.clock(event.lane), clocks_.width());
+      ClockTable::join(hub_clocks_.clock(hub.known), clocks_.clock(static_cast<size_t>(event.lane)), clocks_.width());
     }
-    if (static_cast<Hop>(signal.hop) == Hop::kToken) --samples_left_[static_cast<size_t>(step)];
   }
 
   // ---- accesses
   void check_read(int32_t worker, int32_t step, const Event& event, const TaskDesc& task, const Access& access) {
     switch (access.space) {
       case Space::kSlot:
-        read_buffer(slots_[slot_index(worker, access.id)], event, {"slot", access.id});
+        read_slot(worker, {step, task.layer}, event, access.id);
         break;
       case Space::kHop:
-        read_hop(step, event, access);
+        read_hop(step, event, task.wait);
         break;
       case Space::kLogits:
-        for (int32_t i = access.first; i < access.first + access.count; ++i)
-          read_buffer(logits_[static_cast<size_t>(i)], event, {"the logits slice of worker", i});
+        for (int32_t i = access.first; i < access.first + access.count; ++i) {
+          require(event, logits_writes_[static_cast<size_t>(i)], "reads %s without being ordered after its write",
+                  {"the logits slice of worker", i});
+          logits_reads_.clock(static_cast<size_t>(i))[event.lane] = static_cast<ClockValue>(event.index);
+        }
         break;
-      case Space::kPlan:
-        read_buffer(plans_[static_cast<size_t>(step % program_.device.host_steps_ahead)], event, {"the plan", -1});
+      case Space::kPlan: {
+        const size_t plan = static_cast<size_t>(step % ahead_);
+        require(event, plans_[plan], "reads %s without being ordered after its write", {"the plan of step", step});
+        plan_reads_.clock(plan)[event.lane] = static_cast<ClockValue>(event.index);
         break;
+      }
       case Space::kKv:
         for (int32_t head = access.first; head < access.first + access.count; ++head)
-          read_kv(worker, event, task, head);
+          read_kv(step, event, task.layer, head);
         break;
       case Space::kMailbox:
         break;
@@ -271,100 +302,114 @@ class Verifier {
   void check_write(int32_t worker, int32_t step, const Event& event, const TaskDesc& task, const Access& access) {
     switch (access.space) {
       case Space::kSlot:
-        overwrite(slots_[slot_index(worker, access.id)], event, {"slot", access.id});
+        write_slot(worker, {step, task.layer}, event, access.id);
         break;
       case Space::kHop:
         write_hop(worker, step, event, access);
         break;
-      case Space::kLogits:
-        overwrite(logits_[static_cast<size_t>(worker)], event, {"the own logits slice", -1});
+      case Space::kLogits: {
+        const size_t own_slice = static_cast<size_t>(worker);
+        require(event, logits_writes_[own_slice], "overwrites %s without being ordered after its last write",
+                {"the own logits slice", -1});
+        require_all(event, logits_reads_.clock(own_slice), "overwrites %s without being ordered after a read of it",
+                    {"the own logits slice", -1});
+        logits_writes_[own_slice] = event;
         break;
+      }
       case Space::kKv:
         for (int32_t head = access.first; head < access.first + access.count; ++head)
-          kv_[kv_index(worker, task.layer, head)].write = event;
+          write_kv(step, event, task.layer, head);
         break;
       case Space::kMailbox:
-        if (step >= program_.device.host_steps_ahead)
-          require(event, mailbox_reads_[static_cast<size_t>(step % program_.device.host_steps_ahead)],
-                  "overwrites the mailbox before the host read it");
+        require(event, mailbox_reads_[static_cast<size_t>(step % ahead_)],
+                "overwrites %s without being ordered after a read of it", {"the mailbox of step", step - ahead_});
+        ClockTable::join(token_clocks_.clock(static_cast<size_t>(step)), clocks_.clock(static_cast<size_t>(event.lane)),
+                         clocks_.width());
+        --samples_left_[static_cast<size_t>(step)];
         break;
       case Space::kPlan:
         break;
     }
   }
 
-  // Slots that share memory are one buffer.
-  size_t slot_index(int32_t worker, int32_t slot) const {
-    int32_t canonical = slot;
-    for (int32_t i = 0; i < slot; ++i) {
-      const SlotSpec& a = program_.slots[static_cast<size_t>(i)];
-      const SlotSpec& b = program_.slots[static_cast<size_t>(slot)];
-      if (a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes) canonical = std::min(canonical, i);
+  // A slot must hold what was written for the reader's layer and step. The residual lives on: DOWN of layer l finds
+  // what layer l - 1, or for the first layer EMBED, left there.
+  void read_slot(int32_t worker, Value value, const Event& event, int32_t slot) {
+    if (slot == static_cast<int32_t>(Slot::kResidual)) --value.layer;
+    SlotState& state = slots_[own(worker, slot)];
+    require(event, state.write, "reads %s without being ordered after its write", {"slot", slot});
+    if (state.value != value)
+      fail(std::string("reads slot ") + slot_name(slot) + ", but that was not written for its layer and step");
+    state.add_read(event);
+  }
+
+  // Slots that share memory are overwritten together, and only the one written holds a value then.
+  void write_slot(int32_t worker, Value value, const Event& event, int32_t slot) {
+    for (int32_t other : overlaps_[static_cast<size_t>(slot)]) {
+      SlotState& state = slots_[own(worker, other)];
+      require(event, state.write, "overwrites %s without being ordered after its last write", {"slot", other});
+      for (const Event& read : state.reads)
+        require(event, read, "overwrites %s without being ordered after a read of it", {"slot", other});
+      state.write = event;
+      state.reads.clear();
+      state.value = other == slot ? value : Value{};
     }
-    return static_cast<size_t>(worker * kSlots + canonical);
-  }
-  size_t kv_index(int32_t worker, int32_t layer, int32_t head) const {
-    return (static_cast<size_t>(worker) * program_.config.layers.size() + static_cast<size_t>(layer)) *
-               static_cast<size_t>(program_.config.kv_heads) +
-           static_cast<size_t>(head);
   }
 
-  void read_buffer(Buffer& buffer, const Event& event, What what) {
-    require(event, buffer.write, "reads %s without being ordered after its write", what);
-    buffer.add_read(event);
+  // ---- KV rows. A step reads rows of earlier steps and appends its own (which its readers take from a slot). The host
+  // may give a page to another sequence in the very next plan, so whoever reads or appends for a layer and head must
+  // come after everybody who did so in the step before. [half, layer, head], half by the step's parity.
+  size_t kv_index(int32_t step, int32_t layer, int32_t head) const {
+    return static_cast<size_t>(step & 1) * kv_buffers() +
+           static_cast<size_t>(layer) * static_cast<size_t>(program_.config.kv_heads) + static_cast<size_t>(head);
+  }
+  void read_kv(int32_t step, const Event& event, int32_t layer, int32_t head) {
+    require_all(event, kv_writes_.clock(kv_index(step - 1, layer, head)),
+                "reads KV rows without being ordered after their append", {});
+    kv_reads_.clock(kv_index(step, layer, head))[event.lane] = static_cast<ClockValue>(event.index);
+  }
+  void write_kv(int32_t step, const Event& event, int32_t layer, int32_t head) {
+    const size_t before = kv_index(step - 1, layer, head);
+    require_all(event, kv_reads_.clock(before), "appends KV rows without being ordered after a read of the page", {});
+    require_all(event, kv_writes_.clock(before), "appends KV rows without being ordered after the last append", {});
+    kv_writes_.clock(kv_index(step, layer, head))[event.lane] = static_cast<ClockValue>(event.index);
   }
 
-  void overwrite(Buffer& buffer, const Event& event, What what) {
-    require(event, buffer.write, "overwrites %s without being ordered after its last write", what);
-    for (const Event& read : buffer.reads)
-      require(event, read, "overwrites %s without being ordered after a read of it", what);
-    buffer.write = event;
-    buffer.reads.clear();
-  }
-
-  // The producer streams rows of earlier steps: their append must be over. This step's own rows the consumer takes from
-  // its slot.
-  void read_kv(int32_t worker, const Event& event, const TaskDesc& task, int32_t head) {
-    require(event, kv_[kv_index(worker, task.layer, head)].write,
-            "reads KV rows without being ordered after their append");
-  }
-
-  void read_hop(int32_t step, const Event& event, const Access& access) {
-    const int64_t epoch = epoch_of(access.id, access.use, step);
+  // ---- hops
+  void read_hop(int32_t step, const Event& event, const HopWait& wait) {
+    const int64_t epoch = epoch_of(wait.hop, wait.use, step);
     if (epoch <= 0) return;  // the words of before the first step
-    Hub* hub = find_hub(half_of(access.id, epoch), access.first, access.count);
-    if (hub == nullptr || hub->epoch != epoch || hub->published != access.count) {
-      fail(std::string("reads hop ") + hop_name(access.id) + " at epoch " + std::to_string(epoch) +
-           ", but not all its words hold that epoch: one is missing or overwritten");
-      return;
-    }
-    require_all(event, hub->writes, "reads hop %s without being ordered after its publication", access.id);
-    if (hub->read_epoch != epoch) std::fill(hub->reads.begin(), hub->reads.end(), 0);
+    Hub* hub = find_hub(half_of(wait.hop, epoch), wait);
+    if (hub->epoch != epoch || hub->published != hub->count)
+      return fail(std::string("reads hop ") + hop_name(wait.hop) + " at epoch " + std::to_string(epoch) +
+                  ", but a word of it is overwritten");
+    if (hub->read_epoch != epoch) hub_clocks_.clear(hub->reads);
     hub->read_epoch = epoch;
-    hub->reads[static_cast<size_t>(event.lane)] = event.index;
+    hub_clocks_.clock(hub->reads)[event.lane] = static_cast<ClockValue>(event.index);
   }
 
   void write_hop(int32_t worker, int32_t step, const Event& event, const Access& access) {
     const int64_t epoch = epoch_of(access.id, access.use, step);
     HopHalf& half = half_of(access.id, epoch);
     const int64_t before = half.epochs[static_cast<size_t>(worker)];
-    if (before != 0 && before != epoch - 2)
+    if (before != std::max<int64_t>(epoch - 2, 0))
       fail(std::string("publishes hop ") + hop_name(access.id) + " at epoch " + std::to_string(epoch) + " over epoch " +
            std::to_string(before));
     for (const Hub& hub : half.hubs)
-      if (hub.read_epoch == before && worker >= hub.first && worker < hub.first + hub.count)
-        require_all(event, hub.reads, "overwrites its word of hop %s without being ordered after a read of it",
-                    access.id);
-  }
-
-  void require_all(const Event& later, const std::vector<int32_t>& required, const char* text, int32_t hop) {
-    const int32_t lane = ClockTable::first_uncovered(clocks_.clock(later.lane), required.data(), clocks_.width());
-    if (lane >= 0) unordered({lane, required[static_cast<size_t>(lane)]}, text, {hop_name(hop), -1});
+      if (before > 0 && hub.read_epoch == before && hub.contains(worker))
+        require_all(event, hub_clocks_.clock(hub.reads),
+                    "overwrites its word of hop %s without being ordered after a read of it",
+                    {hop_name(access.id), -1});
   }
 
   // ---- verdicts
-  void require(const Event& later, const Event& earlier, const char* text, What what = What()) {
-    if (!ClockTable::covers(clocks_.clock(later.lane), earlier)) unordered(earlier, text, what);
+  void require(const Event& later, const Event& earlier, const char* text, What what) {
+    if (!ClockTable::covers(clocks_.clock(static_cast<size_t>(later.lane)), earlier)) unordered(earlier, text, what);
+  }
+  void require_all(const Event& later, const ClockValue* required, const char* text, What what) {
+    const int32_t lane =
+        ClockTable::first_uncovered(clocks_.clock(static_cast<size_t>(later.lane)), required, clocks_.width());
+    if (lane >= 0) unordered({lane, required[lane]}, text, what);
   }
 
   void unordered(const Event& earlier, const char* text, What what) {
@@ -390,15 +435,14 @@ class Verifier {
   }
 
   void report_stuck() {
-    for (int32_t worker = 0; worker < workers_; ++worker) {
-      for (int32_t role = 0; role < kRoles; ++role) {
-        const size_t lane = static_cast<size_t>(lane_of(worker, static_cast<Role>(role)));
-        const size_t length = program_.list(worker, static_cast<Role>(role)).size();
-        if (done_[lane] == length * kUnrolledSteps) continue;
-        problem_ = "deadlock: " + describe_task(program_, worker, static_cast<Role>(role), cursor_[lane] % length) +
-                   " of step " + std::to_string(done_[lane] / length) + " never runs";
-        return;
-      }
+    for (int32_t index = 0; index < host_lane_; ++index) {
+      const Lane& lane = lanes_[static_cast<size_t>(index)];
+      const size_t length = lane.list.size();
+      if (lane.done == length * kUnrolledSteps) continue;
+      problem_ = "deadlock: " +
+                 describe_task(program_, index / kRoles, static_cast<Role>(index % kRoles), lane.done % length) +
+                 " of step " + std::to_string(lane.done / length) + " never runs";
+      return;
     }
   }
 
@@ -410,26 +454,33 @@ class Verifier {
 
   const Program& program_;
   int32_t workers_;
+  int32_t ahead_;
   int32_t host_lane_;
-  ClockTable clocks_;
-  ClockTable launch_clocks_;
-  std::vector<size_t> cursor_;
-  std::vector<int32_t> step_;
-  std::vector<size_t> done_;
+  ClockTable clocks_;          // [lanes and host]
+  ClockTable launch_clocks_;   // [steps], the host's when it enqueued them
+  ClockTable token_clocks_;    // [steps], what the host learns from their tokens
+  ClockTable plan_reads_;      // [plans in flight]
+  ClockTable logits_reads_;    // [workers]
+  ClockTable barrier_clocks_;  // [workers, slots], of the newest arrival
+  ClockTable kv_reads_;
+  ClockTable kv_writes_;
+  ClockTable hub_clocks_;
+  std::vector<Lane> lanes_;
   std::array<std::array<HopHalf, 2>, kHops> hops_;
-  std::vector<Barrier> barriers_;
-  std::vector<int32_t> arrivals_per_step_;
-  std::vector<Buffer> slots_;
-  std::vector<Buffer> logits_;
-  std::vector<Buffer> kv_;
-  std::vector<Buffer> plans_;
-  std::vector<Event> mailbox_reads_;
-  std::vector<int32_t> samples_left_;
+  std::vector<Barrier> barriers_;           // [workers, slots]
+  std::vector<int32_t> arrivals_per_step_;  // [workers, slots]
+  std::vector<SlotState> slots_;            // [workers, slots]
+  std::array<std::vector<int32_t>, kSlots> overlaps_;
+  std::vector<Event> logits_writes_;  // [workers]
+  std::vector<Event> plans_;          // [plans in flight]
+  std::vector<Event> mailbox_reads_;  // [plans in flight]
+  std::array<int32_t, kUnrolledSteps> samples_left_{};
   int32_t launched_ = 0;
   int32_t host_read_ = 0;
   int64_t tasks_checked_ = 0;
   int64_t accesses_checked_ = 0;
   Current current_;
+  AccessList reads_, writes_;  // of the current task
   std::string problem_;
 };
 
@@ -439,15 +490,9 @@ class Verifier {
 Verdict verify(const Program& program) {
   Verdict verdict;
   verdict.problem = verification::check_structure(program);
+  if (verdict.problem.empty()) verdict.problem = verification::check_cover(program);
   if (!verdict.problem.empty()) return verdict;
   return verification::Verifier(program).run();
-}
-
-Result<Program> compile(const ModelConfig& config, const DeviceSpec& device, int32_t rows_max) {
-  ASSIGN_OR_RETURN(Program program, place(lower(config), device, rows_max));
-  const Verdict verdict = verify(program);
-  if (!verdict.ok) return Error{"the program does not verify: " + verdict.problem};
-  return program;
 }
 
 }  // namespace boreas

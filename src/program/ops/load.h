@@ -20,11 +20,12 @@ struct LoadOp {
     kDenseDown,
     kLmHead
   };
-  // kUnitBytes: bytes of one unit; kHeadFirst, kHeadCount: KV heads for kKvPages; kRouteSlot: the slot that says which
-  // experts, -1 if none.
+  // kUnitBytes: bytes of one unit, 0: the item is empty whatever the step's count, and nothing is read for it;
+  // kHeadFirst, kHeadCount: KV heads for kKvPages; kRouteSlot: the slot that says which experts, -1 if none.
   enum Arg { kStream, kUnitBytes, kRouteSlot, kHeadFirst, kHeadCount };
 
   static void reads([[maybe_unused]] const TaskDesc& task, [[maybe_unused]] AccessList& list) {
+    if (task.args[kUnitBytes] == 0) return;
     if (task.args[kRouteSlot] >= 0) list.slot(task.args[kRouteSlot]);
     if (task.args[kStream] == kKvPages) {
       // Rows of earlier steps only: this step's own K and V come from the qkv slot.

@@ -1,0 +1,86 @@
+#include "program/worker_memory.h"
+
+#include <algorithm>
+
+namespace boreas {
+namespace {
+
+constexpr int64_t kBytesBf16 = 2;
+constexpr int64_t kBytesFp32 = 4;
+constexpr int64_t kBytesRoute = 8;  // expert id and fp32 weight
+
+}  // namespace
+
+int64_t slot_bytes(const ModelConfig& config, int32_t workers, int32_t rows, Slot slot) {
+  const int64_t heads = ceil_div(config.kv_heads, std::min(workers, config.kv_heads));
+  const int64_t hidden_slice = ceil_div(config.hidden_size, workers);
+  switch (slot) {
+    case Slot::kNormed:
+      return rows * config.hidden_size * kBytesBf16;
+    case Slot::kQkv:
+      return rows * heads * (config.queries_per_kv() + 2) * config.head_dim * kBytesBf16;
+    case Slot::kAttention:
+      return rows * config.query_width() * kBytesBf16;
+    case Slot::kInner:
+      return rows * std::max<int64_t>(config.dense_width, int64_t{config.experts_per_token} * config.expert_width) *
+             kBytesBf16;
+    case Slot::kRoute:
+    case Slot::kRouteOdd:
+      return rows * config.experts_per_token * kBytesRoute;
+    case Slot::kResidual:
+    case Slot::kProjected:
+      return rows * hidden_slice * kBytesFp32;
+  }
+  return 0;
+}
+
+int64_t stream_unit_bytes(const ModelConfig& config, LoadOp::Stream stream, const TaskDesc& consumer) {
+  const int64_t hidden_row = int64_t{config.hidden_size} * kBytesBf16;
+  const int32_t* args = consumer.args;
+  switch (stream) {
+    case LoadOp::kRouter:
+      return args[RouterLogitsOp::kCount] * hidden_row;
+    case LoadOp::kQkv:
+      return int64_t{args[QkvOp::kHeadCount]} * (args[QkvOp::kQCount] + args[QkvOp::kKCount] + args[QkvOp::kVCount]) *
+             hidden_row;
+    case LoadOp::kKvPages:
+      if (args[AttentionOp::kHeadCount] == 0 || args[AttentionOp::kPieceCount] == 0) return 0;
+      return int64_t{2} * kLayoutPagePositions * config.head_dim * kBytesBf16;
+    case LoadOp::kExpertUpGate:
+    case LoadOp::kDenseUpGate:
+      return int64_t{2} * args[UpGateOp::kCount] * hidden_row;
+    case LoadOp::kOutput:
+      return int64_t{args[OutProjOp::kCount]} * config.query_width() * kBytesBf16;
+    case LoadOp::kExpertDown:
+      return int64_t{args[DownOp::kCount]} * config.expert_width * kBytesBf16;
+    case LoadOp::kDenseDown:
+      return int64_t{args[DownOp::kCount]} * config.dense_width * kBytesBf16;
+    case LoadOp::kLmHead:
+      return args[LmHeadOp::kCount] * hidden_row;
+  }
+  return 0;
+}
+
+int32_t stream_of(const ModelConfig& config, Op op, int32_t layer) {
+  const bool moe = layer >= 0 && config.is_moe(layer);
+  switch (op) {
+    case Op::kRouterLogits:
+      return LoadOp::kRouter;
+    case Op::kQkv:
+      return LoadOp::kQkv;
+    case Op::kAttention:
+      return LoadOp::kKvPages;
+    case Op::kUpGate:
+      return moe ? LoadOp::kExpertUpGate : LoadOp::kDenseUpGate;
+    case Op::kOutProj:
+      return LoadOp::kOutput;
+    case Op::kDown:
+      return moe ? LoadOp::kExpertDown : LoadOp::kDenseDown;
+    case Op::kLmHead:
+      return LoadOp::kLmHead;
+    default:
+      return -1;
+  }
+}
+
+}  // namespace boreas
