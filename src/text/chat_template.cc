@@ -23,7 +23,8 @@ Result<FileText> read_file(const std::string& path, size_t bytes_max) {
   if (!file) return FileText{};
   const std::streamoff bytes = file.tellg();
   if (bytes < 0) return Error{path + ": cannot be read", ""};
-  if (static_cast<size_t>(bytes) > bytes_max) return Error{path + ": larger than " + std::to_string(bytes_max) + " bytes", ""};
+  if (static_cast<size_t>(bytes) > bytes_max)
+    return Error{path + ": larger than " + std::to_string(bytes_max) + " bytes", ""};
   FileText result{true, std::string(static_cast<size_t>(bytes), '\0')};
   file.seekg(0);
   if (!file.read(result.text.data(), bytes)) return Error{path + ": cannot be read", ""};
@@ -64,7 +65,8 @@ const boost::json::string* find_template(const boost::json::object& config) {
     if (!entry.is_object()) continue;
     const boost::json::value* name = entry.get_object().if_contains("name");
     const boost::json::value* text = entry.get_object().if_contains("template");
-    if (name != nullptr && name->is_string() && name->get_string() == "default" && text != nullptr && text->is_string()) return &text->get_string();
+    if (name != nullptr && name->is_string() && name->get_string() == "default" && text != nullptr && text->is_string())
+      return &text->get_string();
   }
   return nullptr;
 }
@@ -78,7 +80,8 @@ bool mentions_part_type(const jinja::Body& body);
 // A template that handles parts compares their "type" with 'text'.
 bool mentions_part_type(const jinja::Expression* node) {
   if (node == nullptr) return false;
-  if (node->kind == jinja::ExpressionKind::kConstant && node->constant.is_text() && node->constant.as_text() == "text") return true;
+  if (node->kind == jinja::ExpressionKind::kConstant && node->constant.is_text() && node->constant.as_text() == "text")
+    return true;
   if (node->kind == jinja::ExpressionKind::kAttribute && node->text == "text") return true;
   for (const auto& child : node->children) {
     if (mentions_part_type(child.get())) return true;
@@ -118,7 +121,9 @@ struct ChatTemplate::State {
 
 Result<ChatTemplate> ChatTemplate::parse(std::string_view source, const TemplateLimits& limits) {
   if (source.size() > limits.template_bytes) {
-    return Error{"chat template: " + std::to_string(source.size()) + " bytes, at most " + std::to_string(limits.template_bytes) + " are allowed", ""};
+    return Error{"chat template: " + std::to_string(source.size()) + " bytes, at most " +
+                     std::to_string(limits.template_bytes) + " are allowed",
+                 ""};
   }
   auto state = std::make_shared<State>();
   state->limits = limits;
@@ -133,21 +138,26 @@ Result<ChatTemplate> ChatTemplate::parse(std::string_view source, const Template
 
 Result<ChatTemplate> ChatTemplate::load(const std::string& directory) {
   const TemplateLimits limits;
-  const std::string config_path = directory + "/tokenizer_config.json", template_path = directory + "/chat_template.jinja";
+  const std::string config_path = directory + "/tokenizer_config.json",
+                    template_path = directory + "/chat_template.jinja";
   ASSIGN_OR_RETURN(const boost::json::object config, read_config(config_path));
   ASSIGN_OR_RETURN(const FileText file, read_file(template_path, limits.template_bytes));
   const boost::json::string* member = find_template(config);
   if (!file.exists && member == nullptr) {
-    return Error{directory + ": no chat template: neither chat_template.jinja nor a chat_template in tokenizer_config.json", ""};
+    return Error{
+        directory + ": no chat template: neither chat_template.jinja nor a chat_template in tokenizer_config.json", ""};
   }
-  auto parsed = file.exists ? parse(file.text, limits) : parse(std::string_view(member->data(), member->size()), limits);
+  auto parsed =
+      file.exists ? parse(file.text, limits) : parse(std::string_view(member->data(), member->size()), limits);
   if (!parsed.ok()) return Error{(file.exists ? template_path : config_path) + ": " + parsed.error().message, ""};
   auto state = std::make_shared<State>(*parsed->state_);
   state->special_tokens = special_tokens_of(config);
   return ChatTemplate(std::move(state));
 }
 
-Result<std::string> ChatTemplate::render(const boost::json::object& variables) const { return render_at(variables, std::time(nullptr)); }
+Result<std::string> ChatTemplate::render(const boost::json::object& variables) const {
+  return render_at(variables, std::time(nullptr));
+}
 
 Result<std::string> ChatTemplate::render_at(const boost::json::object& variables, std::time_t now) const {
   const jinja::RenderLimits limits{state_->limits.output_bytes, state_->limits.steps, state_->limits.depth};

@@ -17,7 +17,8 @@ constexpr std::string_view kReasoningKeys[] = {"reasoning", "reasoning_content",
 const value* find(const object& from, std::string_view key) { return from.if_contains(key); }
 
 std::string_view text_or_empty(const value* from) {
-  return from != nullptr && from->is_string() ? std::string_view(from->get_string().data(), from->get_string().size()) : std::string_view();
+  return from != nullptr && from->is_string() ? std::string_view(from->get_string().data(), from->get_string().size())
+                                              : std::string_view();
 }
 
 std::string text(std::string_view from) { return std::string(from); }
@@ -32,7 +33,8 @@ const value* part_text(const object& part) {
 
 class Message {
  public:
-  Message(const value& from, size_t index, const ChatRenderOptions& options) : path_("messages." + std::to_string(index)), options_(options) {
+  Message(const value& from, size_t index, const ChatRenderOptions& options)
+      : path_("messages." + std::to_string(index)), options_(options) {
     if (from.is_object()) message_ = from.get_object();
     valid_ = from.is_object();
   }
@@ -49,7 +51,8 @@ class Message {
  private:
   void set_role() {
     std::string role = text(text_or_empty(find(message_, "role")));
-    std::transform(role.begin(), role.end(), role.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+    std::transform(role.begin(), role.end(), role.begin(),
+                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
     role_ = role == "developer" ? "system" : role == "function" ? "tool" : role;
     message_["role"] = role_;
   }
@@ -133,7 +136,8 @@ class Message {
       const std::string at = path_ + ".tool_calls." + std::to_string(i);
       if (!list[i].is_object()) return Error{at + ": expected an object", at};
       value* function = list[i].get_object().if_contains("function");
-      if (function == nullptr || !function->is_object()) return Error{at + ".function: expected an object", at + ".function"};
+      if (function == nullptr || !function->is_object())
+        return Error{at + ".function: expected an object", at + ".function"};
       object& fields = function->get_object();
       object arguments = chat::arguments_object(find(fields, "arguments"));
       fields["arguments"] = std::move(arguments);
@@ -150,7 +154,8 @@ class Message {
     object kept;
     for (auto& entry : message_) {
       const std::string_view key(entry.key().data(), entry.key().size());
-      if (std::find(std::begin(kReasoningKeys), std::end(kReasoningKeys), key) == std::end(kReasoningKeys)) kept.emplace(key, std::move(entry.value()));
+      if (std::find(std::begin(kReasoningKeys), std::end(kReasoningKeys), key) == std::end(kReasoningKeys))
+        kept.emplace(key, std::move(entry.value()));
     }
     message_ = std::move(kept);
     if (reasoning.empty() || role_ != "assistant") return;
@@ -168,19 +173,23 @@ Result<value> prepare_tool(const value& tool, size_t index) {
   const std::string at = "tools." + std::to_string(index);
   if (!tool.is_object()) return Error{at + ": expected an object", at};
   object prepared = tool.get_object();
-  if (find(prepared, "function") == nullptr && find(prepared, "name") != nullptr) prepared = object{{"type", "function"}, {"function", prepared}};
+  if (find(prepared, "function") == nullptr && find(prepared, "name") != nullptr)
+    prepared = object{{"type", "function"}, {"function", prepared}};
   value* function = prepared.if_contains("function");
-  if (function == nullptr || !function->is_object()) return Error{at + ".function: expected an object", at + ".function"};
+  if (function == nullptr || !function->is_object())
+    return Error{at + ".function: expected an object", at + ".function"};
   object& fields = function->get_object();
   const value* parameters = find(fields, "parameters");
-  if (parameters == nullptr || parameters->is_null()) fields["parameters"] = object{{"type", "object"}, {"properties", object{}}};
+  if (parameters == nullptr || parameters->is_null())
+    fields["parameters"] = object{{"type", "object"}, {"properties", object{}}};
   const value* description = find(fields, "description");
   if (description == nullptr || description->is_null()) fields["description"] = "";
   return value(std::move(prepared));
 }
 
 bool is_reserved(std::string_view key) {
-  static constexpr std::string_view kReserved[] = {"messages", "tools", "add_generation_prompt", "continue_final_message", "tokenize"};
+  static constexpr std::string_view kReserved[] = {"messages", "tools", "add_generation_prompt",
+                                                   "continue_final_message", "tokenize"};
   constexpr std::string_view kToken = "_token";
   return std::find(std::begin(kReserved), std::end(kReserved), key) != std::end(kReserved) ||
          (key.size() > kToken.size() && key.substr(key.size() - kToken.size()) == kToken);
@@ -202,7 +211,8 @@ int reasoning_switch(const object& extra) {
 
 bool effort_is_none(const object& extra) {
   std::string effort = text(text_or_empty(find(extra, "reasoning_effort")));
-  std::transform(effort.begin(), effort.end(), effort.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  std::transform(effort.begin(), effort.end(), effort.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
   return effort == "none";
 }
 
@@ -210,8 +220,10 @@ object prepare_extra(const object& extra) {
   object variables;
   for (const auto& entry : extra) {
     const std::string_view key(entry.key().data(), entry.key().size());
-    // `reasoning` as an object is another API's; only our boolean reaches the template. A null is "not given" everywhere.
-    if (!is_reserved(key) && key != "thinking" && key != "reasoning" && !entry.value().is_null()) variables.emplace(key, entry.value());
+    // `reasoning` as an object is another API's; only our boolean reaches the template. A null is "not given"
+    // everywhere.
+    if (!is_reserved(key) && key != "thinking" && key != "reasoning" && !entry.value().is_null())
+      variables.emplace(key, entry.value());
   }
   const int wanted = reasoning_switch(extra);
   if (wanted >= 0) variables["reasoning"] = wanted == 1;
@@ -222,7 +234,8 @@ object prepare_extra(const object& extra) {
 
 }  // namespace
 
-Result<object> prepare_chat(const array& messages, const array& tools, const object& extra, const ChatRenderOptions& options) {
+Result<object> prepare_chat(const array& messages, const array& tools, const object& extra,
+                            const ChatRenderOptions& options) {
   array prepared_messages, prepared_tools;
   for (size_t i = 0; i < messages.size(); ++i) {
     ASSIGN_OR_RETURN(object message, Message(messages[i], i, options).run());

@@ -16,8 +16,8 @@ std::string to_text(const boost::json::value& value);
 // Arguments of one call: an object, whatever the client sent.
 boost::json::object arguments_object(const boost::json::value* arguments);
 
-// Makes the ids of all calls unique and points the results at them (see chat_format.h). Messages are objects; tool_calls, where present, are arrays of
-// objects with an object `function`.
+// Makes the ids of all calls unique and points the results at them (see chat_format.h). Messages are objects;
+// tool_calls, where present, are arrays of objects with an object `function`.
 void unify_call_ids(boost::json::array& messages);
 
 // Breaks the names of control tokens in text (see chat_format.h).

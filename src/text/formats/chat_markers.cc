@@ -43,7 +43,8 @@ MarkerBreaker::MarkerBreaker(const std::vector<std::string>& markers) {
 }
 
 bool MarkerBreaker::starts_with_marker(std::string_view text) const {
-  // A marker that `text` begins with sorts at or before it, and with no marker being the beginning of another, directly before.
+  // A marker that `text` begins with sorts at or before it, and with no marker being the beginning of another, directly
+  // before.
   const auto behind = std::upper_bound(markers_.begin(), markers_.end(), text);
   return behind != markers_.begin() && text.substr(0, std::prev(behind)->size()) == *std::prev(behind);
 }
@@ -95,7 +96,8 @@ void MarkerBreaker::break_runs(boost::json::array& parts) const {
   for (size_t begin = 0; begin < parts.size();) {
     size_t end = begin;
     std::vector<std::string> pieces;
-    for (; end < parts.size() && is_text_part(parts[end]); ++end) pieces.emplace_back(view(parts[end].at("text").as_string()));
+    for (; end < parts.size() && is_text_part(parts[end]); ++end)
+      pieces.emplace_back(view(parts[end].at("text").as_string()));
     if (pieces.size() > 1) {
       break_pieces(pieces);
       for (size_t i = begin; i < end; ++i) parts[i].as_object()["text"] = pieces[i - begin];
@@ -119,13 +121,16 @@ void MarkerBreaker::break_all(boost::json::value& value) const {
     }
     if (!keys_change) return;
     boost::json::object renamed;
-    for (auto& entry : value.get_object()) renamed[broken({entry.key().data(), entry.key().size()})] = std::move(entry.value());
+    for (auto& entry : value.get_object())
+      renamed[broken({entry.key().data(), entry.key().size()})] = std::move(entry.value());
     value = std::move(renamed);
   }
 }
 
 }  // namespace chat
 
-std::string escape_markers(std::string_view text, const std::vector<std::string>& markers) { return chat::MarkerBreaker(markers).broken(text); }
+std::string escape_markers(std::string_view text, const std::vector<std::string>& markers) {
+  return chat::MarkerBreaker(markers).broken(text);
+}
 
 }  // namespace boreas

@@ -70,7 +70,8 @@ class CallIds {
     calls_.push_back({original, std::move(unique), text_of(call.at("function").as_object(), "name"), message, false});
   }
 
-  // The first unanswered call of the most recent message that has one among `candidates` (ascending indices into calls_).
+  // The first unanswered call of the most recent message that has one among `candidates` (ascending indices into
+  // calls_).
   Call* most_recent_unanswered(const std::vector<size_t>& candidates, const std::string& name) {
     Call* found = nullptr;
     for (size_t i = candidates.size(); i > 0; --i) {
@@ -127,8 +128,11 @@ void append_json(std::string& out, const boost::json::value& value) {
       out += '}';
       return;
     }
-    case boost::json::kind::double_: out += jinja::format_float(value.get_double()); return;
-    default: out += boost::json::serialize(value);
+    case boost::json::kind::double_:
+      out += jinja::format_float(value.get_double());
+      return;
+    default:
+      out += boost::json::serialize(value);
   }
 }
 

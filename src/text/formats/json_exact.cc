@@ -1,4 +1,5 @@
-// parse_json_exact: Boost.JSON's parser with a handler of our own, because its conversion of decimals (1.81) is not always correctly rounded.
+// parse_json_exact: Boost.JSON's parser with a handler of our own, because its conversion of decimals (1.81) is not
+// always correctly rounded.
 #include <boost/json/basic_parser_impl.hpp>
 #include <charconv>
 #include <cstdlib>
@@ -98,7 +99,8 @@ Result<boost::json::value> parse_json_exact(std::string_view text, int depth_max
   const std::size_t read = parser.write_some(false, text.data(), text.size(), error);
   if (!error && read < text.size()) {
     const std::size_t rest = text.find_first_not_of(" \t\r\n", read);
-    if (rest != std::string_view::npos) return Error{"invalid JSON at byte " + std::to_string(rest) + ": text behind the value", ""};
+    if (rest != std::string_view::npos)
+      return Error{"invalid JSON at byte " + std::to_string(rest) + ": text behind the value", ""};
   }
   if (error) return Error{"invalid JSON at byte " + std::to_string(read) + ": " + error.message(), ""};
   return parser.handler().release();

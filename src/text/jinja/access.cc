@@ -31,9 +31,11 @@ Value loop_attribute(const LoopState& loop, std::string_view name) {
   if (name == "length") return Value::integer(count);
   if (name == "revindex") return Value::integer(count - index);
   if (name == "revindex0") return Value::integer(count - index - 1);
-  if (name == "depth") return Value::integer(1);  // recursive loops, which would count further, are refused by the parser
+  if (name == "depth")
+    return Value::integer(1);  // recursive loops, which would count further, are refused by the parser
   if (name == "depth0") return Value::integer(0);
-  if (name == "previtem") return loop.index0 > 0 ? items[loop.index0 - 1] : Value::undefined("there is no previous item");
+  if (name == "previtem")
+    return loop.index0 > 0 ? items[loop.index0 - 1] : Value::undefined("there is no previous item");
   if (name == "nextitem") return index + 1 < count ? items[loop.index0 + 1] : Value::undefined("there is no next item");
   return Value::undefined(name);
 }
@@ -102,7 +104,8 @@ Value item_of_text(Budget& budget, std::string_view text, const Value& key) {
 }
 
 Value item_of_sequence(const Sequence& sequence, const Value& key) {
-  const bool indexable = sequence.type == SequenceType::kList || sequence.type == SequenceType::kTuple || sequence.type == SequenceType::kRange;
+  const bool indexable = sequence.type == SequenceType::kList || sequence.type == SequenceType::kTuple ||
+                         sequence.type == SequenceType::kRange;
   if (!indexable) return Value::undefined("item");
   Int128 index = key.as_int();
   const auto count = static_cast<Int128>(sequence.items.size());
@@ -115,7 +118,8 @@ Value item_of_sequence(const Sequence& sequence, const Value& key) {
 Value get_attribute(Budget& budget, const Value& object, std::string_view name) {
   budget.step();
   switch (object.kind()) {
-    case Kind::kUndefined: undefined_used(object, "attribute '" + std::string(name) + "'");
+    case Kind::kUndefined:
+      undefined_used(object, "attribute '" + std::string(name) + "'");
     case Kind::kDict:
       if (const MethodEntry* method = find_method(object, name)) return method_value(budget, object, *method);
       if (const Value* found = object.dict().find(name)) return *found;
@@ -157,7 +161,8 @@ Value get_slice(Budget& budget, const Value& object, const Value& start, const V
   if (object.is_undefined()) undefined_used(object, "slices");
   if (object.is_text()) {
     budget.step_bytes(object.as_text().size());
-    return slice_text(budget, object.as_text(), slice_range(start, stop, step, static_cast<Int128>(count_code_points(object.as_text()))));
+    return slice_text(budget, object.as_text(),
+                      slice_range(start, stop, step, static_cast<Int128>(count_code_points(object.as_text()))));
   }
   if (!object.is(Kind::kSequence)) fail("a value of type " + type_name(object) + " cannot be sliced");
   const Sequence& from = object.sequence();
@@ -182,7 +187,8 @@ Value get_slice(Budget& budget, const Value& object, const Value& start, const V
 std::vector<Value> iterate(Budget& budget, const Value& value) {
   std::vector<Value> items;
   switch (value.kind()) {
-    case Kind::kUndefined: return items;
+    case Kind::kUndefined:
+      return items;
     case Kind::kSequence: {
       Sequence& sequence = value.sequence();
       if (sequence.spent) return items;
@@ -204,22 +210,27 @@ std::vector<Value> iterate(Budget& budget, const Value& value) {
       }
       return items;
     }
-    default: fail("a value of type " + type_name(value) + " is not iterable");
+    default:
+      fail("a value of type " + type_name(value) + " is not iterable");
   }
 }
 
 size_t length(Budget& budget, const Value& value) {
   switch (value.kind()) {
-    case Kind::kUndefined: return 0;
+    case Kind::kUndefined:
+      return 0;
     case Kind::kText:
       budget.step_bytes(value.as_text().size());
       return count_code_points(value.as_text());
-    case Kind::kDict: return value.dict().entries.size();
-    case Kind::kLoop: return value.loop().items.size();
+    case Kind::kDict:
+      return value.dict().entries.size();
+    case Kind::kLoop:
+      return value.loop().items.size();
     case Kind::kSequence:
       if (value.sequence().type != SequenceType::kIterator) return value.sequence().items.size();
       break;
-    default: break;
+    default:
+      break;
   }
   fail("a value of type " + type_name(value) + " has no length");
 }
@@ -245,7 +256,8 @@ bool contains(Budget& budget, const Value& container, const Value& item) {
 size_t find_text(Budget& budget, std::string_view text, std::string_view wanted, size_t from) {
   if (wanted.empty()) return from;
   const void* found = memmem(text.data() + from, text.size() - from, wanted.data(), wanted.size());
-  const size_t at = found == nullptr ? std::string_view::npos : static_cast<size_t>(static_cast<const char*>(found) - text.data());
+  const size_t at =
+      found == nullptr ? std::string_view::npos : static_cast<size_t>(static_cast<const char*>(found) - text.data());
   budget.step_bytes((found == nullptr ? text.size() : at) - from + wanted.size());  // what was walked over
   return at;
 }
@@ -298,7 +310,8 @@ Value get_path(Budget& budget, const Value& object, const Value& path, const Val
     const std::string_view part = rest.substr(0, dot);
     int64_t index = 0;
     const auto read = std::from_chars(part.data(), part.data() + part.size(), index);
-    const bool number = !part.empty() && part[0] != '-' && read.ec == std::errc() && read.ptr == part.data() + part.size();
+    const bool number =
+        !part.empty() && part[0] != '-' && read.ec == std::errc() && read.ptr == part.data() + part.size();
     current = look_up(current, number ? Value::integer(index) : Value::borrowed(part));
     if (dot == std::string_view::npos) return current;
     rest.remove_prefix(dot + 1);

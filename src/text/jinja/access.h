@@ -9,7 +9,8 @@
 
 namespace boreas::jinja {
 
-// value.name: methods first, then keys, as Jinja does it; undefined if there is neither. `name` must outlive the render.
+// value.name: methods first, then keys, as Jinja does it; undefined if there is neither. `name` must outlive the
+// render.
 Value get_attribute(Budget& budget, const Value& object, std::string_view name);
 // value[key]: items first, then methods.
 Value get_item(Budget& budget, const Value& object, const Value& key);
@@ -22,17 +23,19 @@ std::vector<Value> iterate(Budget& budget, const Value& value);
 size_t length(Budget& budget, const Value& value);
 // `item in container`
 bool contains(Budget& budget, const Value& container, const Value& item);
-// First byte offset of `wanted` at or behind `from` (<= text.size()), npos if there is none. Linear for every input: memmem, where
-// string_view::find would be quadratic.
+// First byte offset of `wanted` at or behind `from` (<= text.size()), npos if there is none. Linear for every input:
+// memmem, where string_view::find would be quadratic.
 size_t find_text(Budget& budget, std::string_view text, std::string_view wanted, size_t from);
 // str.replace; limit < 0 = all. str * count.
-std::string replace_text(Budget& budget, std::string_view subject, std::string_view from, std::string_view to, Int128 limit);
+std::string replace_text(Budget& budget, std::string_view subject, std::string_view from, std::string_view to,
+                         Int128 limit);
 std::string repeat_text(Budget& budget, std::string_view unit, Int128 count);
 
 Value make_list(Budget& budget, std::vector<Value> items, SequenceType type = SequenceType::kList);
 Value make_pair(Budget& budget, const Value& first, const Value& second);
 Value make_range(Budget& budget, Int128 start, Int128 stop, Int128 step);
-// The dotted attribute path of map(attribute=...), sort(attribute=...) and the like; `otherwise` replaces what is undefined on the way.
+// The dotted attribute path of map(attribute=...), sort(attribute=...) and the like; `otherwise` replaces what is
+// undefined on the way.
 Value get_path(Budget& budget, const Value& object, const Value& path, const Value* otherwise = nullptr);
 
 }  // namespace boreas::jinja

@@ -1,5 +1,5 @@
-// The parsed template: expressions and statements. Built by the parser, immutable afterwards and shared by all threads that render it; constants borrow
-// their text from the node that holds them.
+// The parsed template: expressions and statements. Built by the parser, immutable afterwards and shared by all threads
+// that render it; constants borrow their text from the node that holds them.
 #pragma once
 
 #include <memory>
@@ -16,27 +16,27 @@ namespace boreas::jinja {
 using NameId = int;
 
 enum class ExpressionKind : uint8_t {
-  kConstant,   // constant
-  kName,       // name, text = its spelling
-  kList,       // children
-  kTuple,      // children
-  kDict,       // children: key, value, key, value ...
-  kAttribute,  // children[0].text
-  kItem,       // children[0][children[1]]
-  kSlice,      // children[0][children[1]:children[2]:children[3]], null where left out
-  kCall,       // children[0](children[1...], named...)
-  kFilter,     // children[0] | filter(children[1...], named...)
-  kTest,       // children[0] is test(children[1...], named...)
-  kNot,        // children[0]
-  kNegative,   // children[0]
-  kPositive,   // children[0]
-  kAnd,        // children, left to right
-  kOr,         // children, left to right
-  kCondition,  // children[0] if children[1] else children[2]; children[2] may be null
-  kCompare,    // children[0] comparisons[0] children[1] comparisons[1] ...
-  kConcat,     // children, as text
-  kArithmetic, // children[0] operators[0] children[1] operators[1] ...
-  kBody,       // the text of the enclosing set or filter block
+  kConstant,    // constant
+  kName,        // name, text = its spelling
+  kList,        // children
+  kTuple,       // children
+  kDict,        // children: key, value, key, value ...
+  kAttribute,   // children[0].text
+  kItem,        // children[0][children[1]]
+  kSlice,       // children[0][children[1]:children[2]:children[3]], null where left out
+  kCall,        // children[0](children[1...], named...)
+  kFilter,      // children[0] | filter(children[1...], named...)
+  kTest,        // children[0] is test(children[1...], named...)
+  kNot,         // children[0]
+  kNegative,    // children[0]
+  kPositive,    // children[0]
+  kAnd,         // children, left to right
+  kOr,          // children, left to right
+  kCondition,   // children[0] if children[1] else children[2]; children[2] may be null
+  kCompare,     // children[0] comparisons[0] children[1] comparisons[1] ...
+  kConcat,      // children, as text
+  kArithmetic,  // children[0] operators[0] children[1] operators[1] ...
+  kBody,        // the text of the enclosing set or filter block
 };
 
 struct Expression;
@@ -109,8 +109,8 @@ struct Statement {
   ExpressionPtr expression, condition;
   std::vector<Branch> branches;
   std::vector<Parameter> parameters;
-  std::vector<Target> targets;         // of with
-  std::vector<ExpressionPtr> values;   // of with
+  std::vector<Target> targets;        // of with
+  std::vector<ExpressionPtr> values;  // of with
   Body body, otherwise;
   bool takes_varargs = false, takes_kwargs = false, takes_caller = false;  // of a macro: its body mentions them
 };

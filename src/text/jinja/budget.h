@@ -1,5 +1,6 @@
-// Budget: what one template (parse or render) may spend. Every operation charges steps, every live object charges bytes; going over raises a
-// Fault, which parse and render turn into an Error. Faults are exceptions private to this folder: none leaves ChatTemplate.
+// Budget: what one template (parse or render) may spend. Every operation charges steps, every live object charges
+// bytes; going over raises a Fault, which parse and render turn into an Error. Faults are exceptions private to this
+// folder: none leaves ChatTemplate.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,8 @@ struct Fault {
 
 class Budget {
  public:
-  Budget(uint64_t steps, size_t live_bytes, size_t text_bytes) : steps_(steps), bytes_(live_bytes), text_bytes_max_(text_bytes) {}
+  Budget(uint64_t steps, size_t live_bytes, size_t text_bytes)
+      : steps_(steps), bytes_(live_bytes), text_bytes_max_(text_bytes) {}
   Budget(const Budget&) = delete;
   Budget& operator=(const Budget&) = delete;
 
@@ -37,7 +39,8 @@ class Budget {
   void give(size_t bytes) { bytes_ += bytes; }
   // Bounds one text under construction: the output, or a value being printed.
   void check_text(size_t bytes) const {
-    if (bytes > text_bytes_max_) fail("the template's output is larger than " + std::to_string(text_bytes_max_) + " bytes");
+    if (bytes > text_bytes_max_)
+      fail("the template's output is larger than " + std::to_string(text_bytes_max_) + " bytes");
   }
   uint64_t steps_left() const { return steps_; }
 

@@ -23,10 +23,12 @@ Arguments Arguments::rest(size_t count) const {
   return result;
 }
 
-Bound::Bound(const Arguments& arguments, std::string_view what, std::initializer_list<std::string_view> parameters, size_t required)
+Bound::Bound(const Arguments& arguments, std::string_view what, std::initializer_list<std::string_view> parameters,
+             size_t required)
     : what_(what) {
   CHECK(parameters.size() <= values_.size());
-  if (arguments.positional.size() > parameters.size()) fail(std::string(what) + " takes at most " + std::to_string(parameters.size()) + " arguments");
+  if (arguments.positional.size() > parameters.size())
+    fail(std::string(what) + " takes at most " + std::to_string(parameters.size()) + " arguments");
   for (size_t i = 0; i < arguments.positional.size(); ++i) values_[i] = &arguments.positional[i];
   for (const auto& named : arguments.named) {
     const auto* at = std::find(parameters.begin(), parameters.end(), named.first);
@@ -36,13 +38,15 @@ Bound::Bound(const Arguments& arguments, std::string_view what, std::initializer
     slot = &named.second;
   }
   for (size_t i = 0; i < required; ++i) {
-    if (values_[i] == nullptr) fail(std::string(what) + " lacks its argument '" + std::string(parameters.begin()[i]) + "'");
+    if (values_[i] == nullptr)
+      fail(std::string(what) + " lacks its argument '" + std::string(parameters.begin()[i]) + "'");
   }
 }
 
 Int128 Bound::integer(size_t index, Int128 otherwise) const {
   if (values_[index] == nullptr) return otherwise;
-  if (!values_[index]->is_index()) fail(std::string(what_) + " needs a whole number, not " + type_name(*values_[index]));
+  if (!values_[index]->is_index())
+    fail(std::string(what_) + " needs a whole number, not " + type_name(*values_[index]));
   return values_[index]->as_int();
 }
 
@@ -60,13 +64,18 @@ const FilterEntry* find_filter(std::string_view name) {
 
 const MethodEntry* find_method(const Value& receiver, std::string_view name) {
   switch (receiver.kind()) {
-    case Kind::kText: return find_in(text_methods(), name);
-    case Kind::kDict: return find_in(dict_methods(), name);
-    case Kind::kLoop: return find_in(loop_methods(), name);
+    case Kind::kText:
+      return find_in(text_methods(), name);
+    case Kind::kDict:
+      return find_in(dict_methods(), name);
+    case Kind::kLoop:
+      return find_in(loop_methods(), name);
     case Kind::kSequence:
-      if (receiver.is_sequence(SequenceType::kList) || receiver.is_sequence(SequenceType::kTuple)) return find_in(sequence_methods(), name);
+      if (receiver.is_sequence(SequenceType::kList) || receiver.is_sequence(SequenceType::kTuple))
+        return find_in(sequence_methods(), name);
       return receiver.is_sequence(SequenceType::kRange) ? find_in(range_methods(), name) : nullptr;
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 
@@ -78,8 +87,9 @@ bool is_method_name(std::string_view name) {
 }
 
 bool is_unsupported_method(std::string_view name) {
-  static constexpr std::string_view kNames[] = {"casefold",   "encode",      "expandtabs",   "format",    "format_map", "isascii",  "isdecimal", "isidentifier",
-                                                "isnumeric",  "isprintable", "istitle",      "maketrans", "translate"};
+  static constexpr std::string_view kNames[] = {"casefold", "encode",    "expandtabs",   "format",    "format_map",
+                                                "isascii",  "isdecimal", "isidentifier", "isnumeric", "isprintable",
+                                                "istitle",  "maketrans", "translate"};
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 

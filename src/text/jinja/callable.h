@@ -1,5 +1,5 @@
-// What templates can call: filters, tests, methods and their arguments. The tables are fixed at compile time; the parser resolves names against them,
-// so an unknown filter or test is a load error. All functions here raise Faults.
+// What templates can call: filters, tests, methods and their arguments. The tables are fixed at compile time; the
+// parser resolves names against them, so an unknown filter or test is a load error. All functions here raise Faults.
 #pragma once
 
 #include <array>
@@ -21,16 +21,22 @@ struct Arguments {
   Arguments rest(size_t count) const;
 };
 
-// Arguments matched to parameter names as Python does it: too many, unknown, doubled or missing ones raise, with `what` in the message.
+// Arguments matched to parameter names as Python does it: too many, unknown, doubled or missing ones raise, with `what`
+// in the message.
 class Bound {
  public:
-  Bound(const Arguments& arguments, std::string_view what, std::initializer_list<std::string_view> parameters, size_t required = 0);
+  Bound(const Arguments& arguments, std::string_view what, std::initializer_list<std::string_view> parameters,
+        size_t required = 0);
   const Value* operator[](size_t index) const { return values_[index]; }  // null = not given
 
-  bool flag(size_t index, bool otherwise) const { return values_[index] == nullptr ? otherwise : truth(*values_[index]); }
-  Int128 integer(size_t index, Int128 otherwise) const;           // raises unless int or bool
-  bool given(size_t index) const { return values_[index] != nullptr && !values_[index]->is_none(); }  // neither missing nor None
-  std::string_view text(size_t index) const;                      // raises unless str
+  bool flag(size_t index, bool otherwise) const {
+    return values_[index] == nullptr ? otherwise : truth(*values_[index]);
+  }
+  Int128 integer(size_t index, Int128 otherwise) const;  // raises unless int or bool
+  bool given(size_t index) const {
+    return values_[index] != nullptr && !values_[index]->is_none();
+  }                                           // neither missing nor None
+  std::string_view text(size_t index) const;  // raises unless str
 
  private:
   std::string_view what_;

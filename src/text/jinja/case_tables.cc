@@ -1,5 +1,6 @@
-// Tables behind characters.h, derived from the Unicode Character Database, version 14: the upper and title case mappings of SpecialCasing.txt that
-// yield several code points, and the characters of Numeric_Type=Digit outside category Nd.
+// Tables behind characters.h, derived from the Unicode Character Database, version 14: the upper and title case
+// mappings of SpecialCasing.txt that yield several code points, and the characters of Numeric_Type=Digit outside
+// category Nd.
 #include "text/jinja/characters.h"
 
 namespace boreas::jinja {

@@ -14,8 +14,8 @@ utf8proc_category_t category(char32_t c) { return utf8proc_category(static_cast<
 
 bool is_letter(char32_t c) {
   const auto k = category(c);
-  return k == UTF8PROC_CATEGORY_LU || k == UTF8PROC_CATEGORY_LL || k == UTF8PROC_CATEGORY_LT || k == UTF8PROC_CATEGORY_LM ||
-         k == UTF8PROC_CATEGORY_LO;
+  return k == UTF8PROC_CATEGORY_LU || k == UTF8PROC_CATEGORY_LL || k == UTF8PROC_CATEGORY_LT ||
+         k == UTF8PROC_CATEGORY_LM || k == UTF8PROC_CATEGORY_LO;
 }
 
 bool is_lower_case(char32_t c) { return utf8proc_islower(static_cast<utf8proc_int32_t>(c)) != 0; }
@@ -25,7 +25,8 @@ bool is_cased(char32_t c) { return is_lower_case(c) || is_upper_case(c) || is_ti
 
 bool is_digit(char32_t c) {
   if (category(c) == UTF8PROC_CATEGORY_ND) return true;
-  return std::any_of(kOtherDigits, kOtherDigits + kOtherDigitCount, [c](const CodePointRange& r) { return c >= r.first && c <= r.last; });
+  return std::any_of(kOtherDigits, kOtherDigits + kOtherDigitCount,
+                     [c](const CodePointRange& r) { return c >= r.first && c <= r.last; });
 }
 
 // Property Case_Ignorable: skipped when looking for the neighbours of a final sigma.
@@ -35,8 +36,10 @@ bool is_case_ignorable(char32_t c) {
     case UTF8PROC_CATEGORY_ME:
     case UTF8PROC_CATEGORY_CF:
     case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_SK: return true;
-    default: break;
+    case UTF8PROC_CATEGORY_SK:
+      return true;
+    default:
+      break;
   }
   static constexpr char32_t kMidWord[] = {0x27,   0x2E,   0x3A,   0xB7,   0x387,  0x55F,  0x5F4,  0x2018, 0x2019,
                                           0x2024, 0x2027, 0xFE13, 0xFE52, 0xFE55, 0xFF07, 0xFF0E, 0xFF1A};
@@ -45,7 +48,8 @@ bool is_case_ignorable(char32_t c) {
 
 const SpecialCase* special_case(char32_t c) {
   const SpecialCase* end = kSpecialCases + kSpecialCaseCount;
-  const SpecialCase* at = std::lower_bound(kSpecialCases, end, c, [](const SpecialCase& s, char32_t code) { return s.code_point < code; });
+  const SpecialCase* at =
+      std::lower_bound(kSpecialCases, end, c, [](const SpecialCase& s, char32_t code) { return s.code_point < code; });
   return at != end && at->code_point == c ? at : nullptr;
 }
 
@@ -123,7 +127,8 @@ bool is_line_end(char32_t c) {
 }  // namespace
 
 size_t count_code_points(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; }));
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; }));
 }
 
 size_t offset_of(std::string_view text, size_t index) {
@@ -144,8 +149,8 @@ void append_utf8(std::string& out, char32_t code_point) {
 
 bool is_python_space(char32_t c) {
   if (c < 0x80) return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20);
-  return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
-         c == 0x3000;
+  return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 ||
+         c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
 bool is_python_printable(char32_t c) {
@@ -156,9 +161,12 @@ bool is_python_printable(char32_t c) {
     case UTF8PROC_CATEGORY_CO:
     case UTF8PROC_CATEGORY_CN:
     case UTF8PROC_CATEGORY_ZL:
-    case UTF8PROC_CATEGORY_ZP: return false;
-    case UTF8PROC_CATEGORY_ZS: return c == ' ';
-    default: return true;
+    case UTF8PROC_CATEGORY_ZP:
+      return false;
+    case UTF8PROC_CATEGORY_ZS:
+      return c == ' ';
+    default:
+      return true;
   }
 }
 
@@ -246,7 +254,9 @@ std::string_view strip(std::string_view text, std::optional<std::string_view> ch
     for (size_t at = 0; at < characters->size();) set.push_back(next_code_point(*characters, at));
     std::sort(set.begin(), set.end());
   }
-  const auto stripped = [&](char32_t c) { return characters ? std::binary_search(set.begin(), set.end(), c) : is_python_space(c); };
+  const auto stripped = [&](char32_t c) {
+    return characters ? std::binary_search(set.begin(), set.end(), c) : is_python_space(c);
+  };
   size_t begin = 0, end = text.size();
   while (left && begin < end) {
     size_t at = begin;

@@ -1,5 +1,6 @@
-// Python's view of text for the Jinja engine: code points, white space, case mapping, what repr() shows. All text is valid UTF-8. Categories and one-to-one
-// case mappings come from utf8proc; the one-to-many ones from Unicode's SpecialCasing (case_tables.cc).
+// Python's view of text for the Jinja engine: code points, white space, case mapping, what repr() shows. All text is
+// valid UTF-8. Categories and one-to-one case mappings come from utf8proc; the one-to-many ones from Unicode's
+// SpecialCasing (case_tables.cc).
 #pragma once
 
 #include <cstdint>
@@ -20,15 +21,15 @@ bool is_python_printable(char32_t code_point);  // what repr() does not escape
 
 std::string upper(std::string_view text);
 std::string lower(std::string_view text);
-std::string capitalize(std::string_view text);   // str.capitalize
-std::string title(std::string_view text);        // str.title
-std::string swap_case(std::string_view text);    // str.swapcase
-bool is_lower(std::string_view text);            // str.islower
-bool is_upper(std::string_view text);            // str.isupper
-bool is_alpha(std::string_view text);            // str.isalpha
-bool is_alnum(std::string_view text);            // str.isalnum
-bool is_digit(std::string_view text);            // str.isdigit
-bool is_space(std::string_view text);            // str.isspace
+std::string capitalize(std::string_view text);  // str.capitalize
+std::string title(std::string_view text);       // str.title
+std::string swap_case(std::string_view text);   // str.swapcase
+bool is_lower(std::string_view text);           // str.islower
+bool is_upper(std::string_view text);           // str.isupper
+bool is_alpha(std::string_view text);           // str.isalpha
+bool is_alnum(std::string_view text);           // str.isalnum
+bool is_digit(std::string_view text);           // str.isdigit
+bool is_space(std::string_view text);           // str.isspace
 
 // str.strip, lstrip, rstrip; `characters` empty = white space.
 std::string_view strip(std::string_view text, std::optional<std::string_view> characters, bool left, bool right);

@@ -1,4 +1,5 @@
-// Methods of list and tuple, dict, and the loop variable. Those that would change the object are known but forbidden, as in the reference's sandbox.
+// Methods of list and tuple, dict, and the loop variable. Those that would change the object are known but forbidden,
+// as in the reference's sandbox.
 #include "text/jinja/access.h"
 #include "text/jinja/callable.h"
 
@@ -41,7 +42,9 @@ Value dict_view(Budget& budget, const Value& self, const Arguments& arguments) {
   Value value = Value::of(view);
   for (const Dict::Entry& entry : self.dict().entries) {
     budget.step();
-    view->add(type == SequenceType::kKeys ? entry.key : type == SequenceType::kValues ? entry.value : make_pair(budget, entry.key, entry.value));
+    view->add(type == SequenceType::kKeys     ? entry.key
+              : type == SequenceType::kValues ? entry.value
+                                              : make_pair(budget, entry.key, entry.value));
   }
   return value;
 }
@@ -55,15 +58,17 @@ Value loop_changed(Budget& budget, const Value& self, const Arguments& arguments
   if (!arguments.named.empty()) fail("loop.changed() takes no named arguments");
   LoopState& loop = self.loop();
   bool same = loop.changed_called && loop.changed.size() == arguments.positional.size();
-  for (size_t i = 0; same && i < loop.changed.size(); ++i) same = equals(budget, loop.changed[i], arguments.positional[i]);
+  for (size_t i = 0; same && i < loop.changed.size(); ++i)
+    same = equals(budget, loop.changed[i], arguments.positional[i]);
   if (!same) loop.changed.assign(arguments.positional.begin(), arguments.positional.end());
   loop.changed_called = true;
   return Value::boolean(!same);
 }
 
 constexpr MethodEntry kSequenceMethods[] = {
-    {"count", sequence_count}, {"index", sequence_index}, {"copy", shallow_copy}, {"append", nullptr}, {"clear", nullptr}, {"extend", nullptr},
-    {"insert", nullptr},       {"pop", nullptr},          {"remove", nullptr},    {"reverse", nullptr}, {"sort", nullptr},
+    {"count", sequence_count}, {"index", sequence_index}, {"copy", shallow_copy}, {"append", nullptr},
+    {"clear", nullptr},        {"extend", nullptr},       {"insert", nullptr},    {"pop", nullptr},
+    {"remove", nullptr},       {"reverse", nullptr},      {"sort", nullptr},
 };
 
 constexpr MethodEntry kRangeMethods[] = {{"count", sequence_count}, {"index", sequence_index}};

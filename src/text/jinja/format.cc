@@ -62,38 +62,59 @@ void append_items(Budget& budget, std::string& out, const Sequence& sequence, co
 
 void append_sequence(Budget& budget, std::string& out, const Sequence& sequence) {
   switch (sequence.type) {
-    case SequenceType::kList: return append_items(budget, out, sequence, "[", "]");
-    case SequenceType::kTuple: return append_items(budget, out, sequence, "(", ")");
-    case SequenceType::kItems: return append_items(budget, out, sequence, "dict_items([", "])");
-    case SequenceType::kKeys: return append_items(budget, out, sequence, "dict_keys([", "])");
-    case SequenceType::kValues: return append_items(budget, out, sequence, "dict_values([", "])");
+    case SequenceType::kList:
+      return append_items(budget, out, sequence, "[", "]");
+    case SequenceType::kTuple:
+      return append_items(budget, out, sequence, "(", ")");
+    case SequenceType::kItems:
+      return append_items(budget, out, sequence, "dict_items([", "])");
+    case SequenceType::kKeys:
+      return append_items(budget, out, sequence, "dict_keys([", "])");
+    case SequenceType::kValues:
+      return append_items(budget, out, sequence, "dict_values([", "])");
     case SequenceType::kRange:
       out += "range(" + format_int(sequence.start) + ", " + format_int(sequence.stop);
       if (sequence.step != 1) out += ", " + format_int(sequence.step);
       out += ')';
       return;
-    case SequenceType::kIterator: fail("a generator cannot be printed; add |list");
+    case SequenceType::kIterator:
+      fail("a generator cannot be printed; add |list");
   }
 }
 
 class JsonWriter {
  public:
-  JsonWriter(Budget& budget, const JsonFormat& format, std::string& out) : budget_(budget), format_(format), out_(out) {}
+  JsonWriter(Budget& budget, const JsonFormat& format, std::string& out)
+      : budget_(budget), format_(format), out_(out) {}
 
   void write(const Value& value, int level) {
     budget_.step();
     budget_.check_text(out_.size());
     switch (value.kind()) {
-      case Kind::kNone: out_ += "null"; return;
-      case Kind::kBool: out_ += value.as_bool() ? "true" : "false"; return;
-      case Kind::kInt: out_ += format_int(value.as_int()); return;
-      case Kind::kFloat: out_ += json_float(value.as_float()); return;
-      case Kind::kText: write_text(value.as_text()); return;
-      case Kind::kDict: write_dict(value.dict(), level); return;
+      case Kind::kNone:
+        out_ += "null";
+        return;
+      case Kind::kBool:
+        out_ += value.as_bool() ? "true" : "false";
+        return;
+      case Kind::kInt:
+        out_ += format_int(value.as_int());
+        return;
+      case Kind::kFloat:
+        out_ += json_float(value.as_float());
+        return;
+      case Kind::kText:
+        write_text(value.as_text());
+        return;
+      case Kind::kDict:
+        write_dict(value.dict(), level);
+        return;
       case Kind::kSequence:
-        if (value.is_sequence(SequenceType::kList) || value.is_sequence(SequenceType::kTuple)) return write_list(value.sequence(), level);
+        if (value.is_sequence(SequenceType::kList) || value.is_sequence(SequenceType::kTuple))
+          return write_list(value.sequence(), level);
         break;
-      default: break;
+      default:
+        break;
     }
     fail("tojson: a value of type " + type_name(value) + " has no JSON form");
   }
@@ -105,7 +126,7 @@ class JsonWriter {
     return format_float(value);
   }
 
-  void new_line(int level) {
+  void line_break(int level) {
     if (!format_.indent) return;
     out_ += '\n';
     for (int i = 0; i < level; ++i) out_ += *format_.indent;
@@ -120,10 +141,10 @@ class JsonWriter {
     out_ += '[';
     for (size_t i = 0; i < list.items.size(); ++i) {
       if (i > 0) out_ += format_.item_separator;
-      new_line(level + 1);
+      line_break(level + 1);
       write(list.items[i], level + 1);
     }
-    new_line(level);
+    line_break(level);
     out_ += ']';
   }
 
@@ -141,23 +162,29 @@ class JsonWriter {
     out_ += '{';
     for (size_t i = 0; i < entries.size(); ++i) {
       if (i > 0) out_ += format_.item_separator;
-      new_line(level + 1);
+      line_break(level + 1);
       write_key(entries[i]->key);
       out_ += format_.key_separator;
       write(entries[i]->value, level + 1);
     }
-    new_line(level);
+    line_break(level);
     out_ += '}';
   }
 
   void write_key(const Value& key) {
     switch (key.kind()) {
-      case Kind::kText: return write_text(key.as_text());
-      case Kind::kNone: return write_text("null");
-      case Kind::kBool: return write_text(key.as_bool() ? "true" : "false");
-      case Kind::kInt: return write_text(format_int(key.as_int()));
-      case Kind::kFloat: return write_text(json_float(key.as_float()));
-      default: fail("tojson: keys must be str, int, float, bool or None, not " + type_name(key));
+      case Kind::kText:
+        return write_text(key.as_text());
+      case Kind::kNone:
+        return write_text("null");
+      case Kind::kBool:
+        return write_text(key.as_bool() ? "true" : "false");
+      case Kind::kInt:
+        return write_text(format_int(key.as_int()));
+      case Kind::kFloat:
+        return write_text(json_float(key.as_float()));
+      default:
+        fail("tojson: keys must be str, int, float, bool or None, not " + type_name(key));
     }
   }
 
@@ -168,13 +195,27 @@ class JsonWriter {
       const size_t begin = at;
       const char32_t c = next_code_point(text, at);
       switch (c) {
-        case '"': out_ += "\\\""; break;
-        case '\\': out_ += "\\\\"; break;
-        case '\n': out_ += "\\n"; break;
-        case '\r': out_ += "\\r"; break;
-        case '\t': out_ += "\\t"; break;
-        case '\b': out_ += "\\b"; break;
-        case '\f': out_ += "\\f"; break;
+        case '"':
+          out_ += "\\\"";
+          break;
+        case '\\':
+          out_ += "\\\\";
+          break;
+        case '\n':
+          out_ += "\\n";
+          break;
+        case '\r':
+          out_ += "\\r";
+          break;
+        case '\t':
+          out_ += "\\t";
+          break;
+        case '\b':
+          out_ += "\\b";
+          break;
+        case '\f':
+          out_ += "\\f";
+          break;
         default:
           if (c >= 0x20 && (c < 0x7F || !format_.ensure_ascii)) {
             out_.append(text.substr(begin, at - begin));
@@ -215,7 +256,9 @@ std::string format_float(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
   char buffer[40];
-  const std::string_view shortest(buffer, static_cast<size_t>(std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::scientific).ptr - buffer));
+  const std::string_view shortest(
+      buffer, static_cast<size_t>(
+                  std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::scientific).ptr - buffer));
   const size_t e = shortest.find('e');
   const std::string sign = shortest[0] == '-' ? "-" : "";
   std::string digits;
@@ -240,12 +283,16 @@ void append_repr(Budget& budget, std::string& out, const Value& value) {
   budget.step();
   budget.check_text(out.size());
   switch (value.kind()) {
-    case Kind::kUndefined: out += "Undefined"; return;
+    case Kind::kUndefined:
+      out += "Undefined";
+      return;
     case Kind::kText:
       budget.step_bytes(value.as_text().size());
       append_quoted(out, value.as_text());
       return;
-    case Kind::kSequence: append_sequence(budget, out, value.sequence()); return;
+    case Kind::kSequence:
+      append_sequence(budget, out, value.sequence());
+      return;
     case Kind::kDict: {
       out += '{';
       const auto& entries = value.dict().entries;
@@ -258,24 +305,37 @@ void append_repr(Budget& budget, std::string& out, const Value& value) {
       out += '}';
       return;
     }
-    default: append_str(budget, out, value);
+    default:
+      append_str(budget, out, value);
   }
 }
 
 void append_str(Budget& budget, std::string& out, const Value& value) {
   switch (value.kind()) {
-    case Kind::kUndefined: return;
-    case Kind::kNone: out += "None"; return;
-    case Kind::kBool: out += value.as_bool() ? "True" : "False"; return;
-    case Kind::kInt: out += format_int(value.as_int()); return;
-    case Kind::kFloat: out += format_float(value.as_float()); return;
+    case Kind::kUndefined:
+      return;
+    case Kind::kNone:
+      out += "None";
+      return;
+    case Kind::kBool:
+      out += value.as_bool() ? "True" : "False";
+      return;
+    case Kind::kInt:
+      out += format_int(value.as_int());
+      return;
+    case Kind::kFloat:
+      out += format_float(value.as_float());
+      return;
     case Kind::kText:
       budget.step_bytes(value.as_text().size());
       out += value.as_text();
       return;
     case Kind::kSequence:
-    case Kind::kDict: append_repr(budget, out, value); return;
-    default: fail("a value of type " + type_name(value) + " cannot be printed");
+    case Kind::kDict:
+      append_repr(budget, out, value);
+      return;
+    default:
+      fail("a value of type " + type_name(value) + " cannot be printed");
   }
 }
 

@@ -1,5 +1,5 @@
-// How values become text: Python's str() and repr(), and json.dumps as Hugging Face's `tojson` calls it. Everything that has no stable text in Python
-// (generators, functions, namespaces print an address) raises.
+// How values become text: Python's str() and repr(), and json.dumps as Hugging Face's `tojson` calls it. Everything
+// that has no stable text in Python (generators, functions, namespaces print an address) raises.
 #pragma once
 
 #include <optional>

@@ -47,7 +47,8 @@ class Lexer {
   bool looking_at(std::string_view text) const { return std::string_view(source_).substr(at_, text.size()) == text; }
 
   void advance_to(size_t end) {
-    line_ += static_cast<int>(std::count(source_.begin() + static_cast<long>(at_), source_.begin() + static_cast<long>(end), '\n'));
+    line_ += static_cast<int>(
+        std::count(source_.begin() + static_cast<long>(at_), source_.begin() + static_cast<long>(end), '\n'));
     at_ = end;
   }
 
@@ -63,8 +64,8 @@ class Lexer {
     if (!text.empty()) push(TokenKind::kData, std::string(text));
   }
 
-  // Text that a tag with this sign ends: '-' strips all white space, '+' nothing, otherwise a line's indentation goes if nothing else precedes the tag
-  // (lstrip_blocks; not before a print).
+  // Text that a tag with this sign ends: '-' strips all white space, '+' nothing, otherwise a line's indentation goes
+  // if nothing else precedes the tag (lstrip_blocks; not before a print).
   std::string_view before_tag(std::string_view text, char sign, bool is_print) const {
     if (sign == '-') return strip(text, std::nullopt, false, true);
     if (sign == '+' || is_print) return text;
@@ -116,7 +117,8 @@ class Lexer {
     advance_to(end);
   }
 
-  // Behind the end of a tag: "-" strips what follows, otherwise a block or comment takes its newline along (trim_blocks).
+  // Behind the end of a tag: "-" strips what follows, otherwise a block or comment takes its newline along
+  // (trim_blocks).
   void after_tag(char sign, bool trims) {
     if (sign == '-') {
       skip_space();
@@ -135,7 +137,9 @@ class Lexer {
   }
 
   size_t spaces_from(size_t from) const {
-    while (from < source_.size() && is_python_space(static_cast<uint8_t>(source_[from]) < 0x80 ? static_cast<char32_t>(source_[from]) : U'x')) ++from;
+    while (from < source_.size() &&
+           is_python_space(static_cast<uint8_t>(source_[from]) < 0x80 ? static_cast<char32_t>(source_[from]) : U'x'))
+      ++from;
     return from;
   }
 
@@ -177,7 +181,8 @@ class Lexer {
     const std::string close = is_print ? "}}" : "%}";
     std::string open_brackets;
     while (true) {
-      if (at_ >= source_.size()) error(is_print ? "unclosed print: '}}' is missing" : "unclosed block: '%}' is missing");
+      if (at_ >= source_.size())
+        error(is_print ? "unclosed print: '}}' is missing" : "unclosed block: '%}' is missing");
       if (open_brackets.empty()) {
         const char c = source_[at_];
         const char sign = (c == '-' || (c == '+' && !is_print)) && source_.compare(at_ + 1, 2, close) == 0 ? c : '\0';
@@ -199,7 +204,8 @@ class Lexer {
     if (is_name_start(c)) {
       size_t end = at_;
       while (end < source_.size() && is_name_part(source_[end])) ++end;
-      if (end < source_.size() && static_cast<uint8_t>(source_[end]) >= 0x80) error("identifiers outside ASCII are not supported");
+      if (end < source_.size() && static_cast<uint8_t>(source_[end]) >= 0x80)
+        error("identifiers outside ASCII are not supported");
       push(TokenKind::kName, source_.substr(at_, end - at_));
       at_ = end;
       return;
@@ -226,7 +232,8 @@ class Lexer {
       open_brackets += c == '(' ? ')' : c == '[' ? ']' : '}';
     } else if (c == ')' || c == ']' || c == '}') {
       if (open_brackets.empty()) error(std::string("unexpected '") + c + "'");
-      if (open_brackets.back() != c) error(std::string("unexpected '") + c + "', expected '" + open_brackets.back() + "'");
+      if (open_brackets.back() != c)
+        error(std::string("unexpected '") + c + "', expected '" + open_brackets.back() + "'");
       open_brackets.pop_back();
     }
   }
@@ -237,7 +244,10 @@ class Lexer {
     const auto is_digit_of = [&](size_t i) {
       if (i >= source_.size()) return false;
       const char c = source_[i];
-      const int value = is_decimal(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : 99;
+      const int value = is_decimal(c)          ? c - '0'
+                        : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                        : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                               : 99;
       return value < base;
     };
     while (is_digit_of(end) || (end < source_.size() && source_[end] == '_' && is_digit_of(end + 1))) {
@@ -335,14 +345,16 @@ class Lexer {
       const char* first = source_.data() + std::min(i + 1, source_.size());
       const char* last = source_.data() + std::min(i + 1 + count, source_.size());
       const auto read = std::from_chars(first, last, code, 16);
-      if (read.ec != std::errc() || read.ptr != first + count || code > 0x10FFFF) error("malformed \\" + std::string(1, c) + " escape");
+      if (read.ec != std::errc() || read.ptr != first + count || code > 0x10FFFF)
+        error("malformed \\" + std::string(1, c) + " escape");
       if (code >= 0xD800 && code < 0xE000) error("surrogate escapes in string literals are not supported");
       append_utf8(out, code);
       i += count;
     } else if (c >= '0' && c <= '7') {
       uint32_t code = 0;
       size_t end = i;
-      while (end < i + 3 && end < source_.size() && source_[end] >= '0' && source_[end] <= '7') code = code * 8 + static_cast<uint32_t>(source_[end++] - '0');
+      while (end < i + 3 && end < source_.size() && source_[end] >= '0' && source_[end] <= '7')
+        code = code * 8 + static_cast<uint32_t>(source_[end++] - '0');
       append_utf8(out, code);
       i = end - 1;
     } else if (c == 'N') {

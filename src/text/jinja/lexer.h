@@ -1,5 +1,5 @@
-// The lexer of the Jinja engine: template source -> tokens, with Hugging Face's settings built in (trim_blocks, lstrip_blocks, one trailing newline
-// dropped) and all white space control (-, +) applied. Called by the parser only.
+// The lexer of the Jinja engine: template source -> tokens, with Hugging Face's settings built in (trim_blocks,
+// lstrip_blocks, one trailing newline dropped) and all white space control (-, +) applied. Called by the parser only.
 #pragma once
 
 #include <string>
@@ -11,17 +11,17 @@
 namespace boreas::jinja {
 
 enum class TokenKind : uint8_t {
-  kData,           // text to print as it is
-  kPrintBegin,     // {{
-  kPrintEnd,       // }}
-  kBlockBegin,     // {%
-  kBlockEnd,       // %}
-  kName,           // identifier or keyword
-  kText,           // string literal, escapes resolved
-  kInteger,        //
-  kFloat,          //
-  kOperator,       // one of + - * / // % ** ~ [ ] ( ) { } == != < <= > >= = . : | , ;
-  kEnd,            // end of the template
+  kData,        // text to print as it is
+  kPrintBegin,  // {{
+  kPrintEnd,    // }}
+  kBlockBegin,  // {%
+  kBlockEnd,    // %}
+  kName,        // identifier or keyword
+  kText,        // string literal, escapes resolved
+  kInteger,     //
+  kFloat,       //
+  kOperator,    // one of + - * / // % ** ~ [ ] ( ) { } == != < <= > >= = . : | , ;
+  kEnd,         // end of the template
 };
 
 struct Token {

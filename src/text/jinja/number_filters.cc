@@ -46,7 +46,8 @@ std::optional<Value> parse_int(std::string_view text, Int128 base) {
   const auto digits = without_underscores(rest);
   if (!digits || digits->empty()) return std::nullopt;
   uint64_t magnitude = 0;
-  const auto read = std::from_chars(digits->data(), digits->data() + digits->size(), magnitude, radix == 0 ? 10 : radix);
+  const auto read =
+      std::from_chars(digits->data(), digits->data() + digits->size(), magnitude, radix == 0 ? 10 : radix);
   if (read.ptr != digits->data() + digits->size()) return std::nullopt;
   if (read.ec == std::errc::result_out_of_range) fail("integer out of range: whole numbers are limited to 64 bits");
   if (read.ec != std::errc()) return std::nullopt;
@@ -63,8 +64,10 @@ std::optional<double> parse_float(std::string_view text) {
   if (rest.empty() || rest[0] == '-' || rest[0] == '+') return std::nullopt;
   double value = 0;
   const auto read = std::from_chars(rest.data(), rest.data() + rest.size(), value);
-  if (read.ptr != rest.data() + rest.size() || rest.back() == ')') return std::nullopt;  // from_chars also takes nan(...)
-  if (read.ec == std::errc::result_out_of_range) value = std::strtod(std::string(rest).c_str(), nullptr);  // inf or 0, as Python
+  if (read.ptr != rest.data() + rest.size() || rest.back() == ')')
+    return std::nullopt;  // from_chars also takes nan(...)
+  if (read.ec == std::errc::result_out_of_range)
+    value = std::strtod(std::string(rest).c_str(), nullptr);  // inf or 0, as Python
   else if (read.ec != std::errc()) return std::nullopt;
   return negative ? -value : value;
 }

@@ -15,7 +15,8 @@ const char* symbol(Operator op) {
 
 [[noreturn]] void no_such_operation(Operator op, const Value& left, const Value& right) {
   for (const Value* value : {&left, &right}) {
-    if (value->is_undefined() && !value->as_text().empty()) fail("'" + std::string(value->as_text()) + "' is undefined");
+    if (value->is_undefined() && !value->as_text().empty())
+      fail("'" + std::string(value->as_text()) + "' is undefined");
   }
   if (op == Operator::kModulo && left.is_text()) fail("formatting a str with % is not supported");
   fail(std::string("'") + symbol(op) + "' is not defined between " + type_name(left) + " and " + type_name(right));
@@ -31,7 +32,8 @@ Int128 power(Int128 base, Int128 exponent) {
   if (base == 0 || base == 1) return exponent == 0 ? 1 : base;
   if (base == -1) return exponent % 2 == 0 ? 1 : -1;
   for (Int128 i = 0; i < exponent; ++i) {
-    if (__builtin_mul_overflow(result, base, &result) || result > kIntMax || result < kIntMin) fail("integer out of range: whole numbers are limited to 64 bits");
+    if (__builtin_mul_overflow(result, base, &result) || result > kIntMax || result < kIntMin)
+      fail("integer out of range: whole numbers are limited to 64 bits");
   }
   return result;
 }
@@ -57,16 +59,26 @@ void divide_floats(double a, double b, double& quotient, double& remainder) {
 }
 
 Value calculate_floats(Operator op, double a, double b) {
-  if (b == 0 && (op == Operator::kDivide || op == Operator::kFloorDivide || op == Operator::kModulo)) fail("division by zero");
+  if (b == 0 && (op == Operator::kDivide || op == Operator::kFloorDivide || op == Operator::kModulo))
+    fail("division by zero");
   double quotient = 0, remainder = 0;
   switch (op) {
-    case Operator::kAdd: return Value::real(a + b);
-    case Operator::kSubtract: return Value::real(a - b);
-    case Operator::kMultiply: return Value::real(a * b);
-    case Operator::kDivide: return Value::real(a / b);
-    case Operator::kFloorDivide: divide_floats(a, b, quotient, remainder); return Value::real(quotient);
-    case Operator::kModulo: divide_floats(a, b, quotient, remainder); return Value::real(remainder);
-    case Operator::kPower: break;
+    case Operator::kAdd:
+      return Value::real(a + b);
+    case Operator::kSubtract:
+      return Value::real(a - b);
+    case Operator::kMultiply:
+      return Value::real(a * b);
+    case Operator::kDivide:
+      return Value::real(a / b);
+    case Operator::kFloorDivide:
+      divide_floats(a, b, quotient, remainder);
+      return Value::real(quotient);
+    case Operator::kModulo:
+      divide_floats(a, b, quotient, remainder);
+      return Value::real(remainder);
+    case Operator::kPower:
+      break;
   }
   if (a == 0 && b < 0) fail("zero cannot be raised to a negative power");
   if (a < 0 && std::isfinite(b) && b != std::floor(b)) fail("a negative number raised to a fraction is not real");
@@ -76,24 +88,33 @@ Value calculate_floats(Operator op, double a, double b) {
 }
 
 Value calculate_ints(Operator op, Int128 a, Int128 b) {
-  if (b == 0 && (op == Operator::kDivide || op == Operator::kFloorDivide || op == Operator::kModulo)) fail("division by zero");
+  if (b == 0 && (op == Operator::kDivide || op == Operator::kFloorDivide || op == Operator::kModulo))
+    fail("division by zero");
   Int128 product = 0;
   switch (op) {
-    case Operator::kAdd: return Value::integer(a + b);
-    case Operator::kSubtract: return Value::integer(a - b);
+    case Operator::kAdd:
+      return Value::integer(a + b);
+    case Operator::kSubtract:
+      return Value::integer(a - b);
     case Operator::kMultiply:
       if (__builtin_mul_overflow(a, b, &product)) product = kIntMax + 1;
       return Value::integer(product);
     // A long double holds both operands exactly; the one rounding to double follows the one of the division.
-    case Operator::kDivide: return Value::real(static_cast<double>(static_cast<long double>(a) / static_cast<long double>(b)));
-    case Operator::kFloorDivide: return Value::integer(floor_divide(a, b));
-    case Operator::kModulo: return Value::integer(a - floor_divide(a, b) * b);
-    case Operator::kPower: break;
+    case Operator::kDivide:
+      return Value::real(static_cast<double>(static_cast<long double>(a) / static_cast<long double>(b)));
+    case Operator::kFloorDivide:
+      return Value::integer(floor_divide(a, b));
+    case Operator::kModulo:
+      return Value::integer(a - floor_divide(a, b) * b);
+    case Operator::kPower:
+      break;
   }
   return b < 0 ? calculate_floats(op, static_cast<double>(a), static_cast<double>(b)) : Value::integer(power(a, b));
 }
 
-bool is_concatenable(const Value& value) { return value.is_sequence(SequenceType::kList) || value.is_sequence(SequenceType::kTuple); }
+bool is_concatenable(const Value& value) {
+  return value.is_sequence(SequenceType::kList) || value.is_sequence(SequenceType::kTuple);
+}
 
 Value concatenate(Budget& budget, const Value& left, const Value& right) {
   auto* joined = new Sequence(budget, left.sequence().type);
@@ -133,7 +154,8 @@ Value calculate(Budget& budget, Operator op, const Value& left, const Value& rig
       budget.check_text(result.as_text().size());
       return result;
     }
-    if (is_concatenable(left) && is_concatenable(right) && left.sequence().type == right.sequence().type) return concatenate(budget, left, right);
+    if (is_concatenable(left) && is_concatenable(right) && left.sequence().type == right.sequence().type)
+      return concatenate(budget, left, right);
   }
   if (op == Operator::kMultiply) {
     if ((left.is_text() || is_concatenable(left)) && right.is_index()) return repeat(budget, left, right.as_int());
@@ -167,14 +189,22 @@ bool compare(Budget& budget, Comparison op, const Value& left, const Value& righ
     return is_less || (or_equal && equals(budget, a, b));
   };
   switch (op) {
-    case Comparison::kEqual: return equals(budget, left, right);
-    case Comparison::kNotEqual: return !equals(budget, left, right);
-    case Comparison::kLess: return ordered(false, false);
-    case Comparison::kLessEqual: return ordered(false, true);
-    case Comparison::kGreater: return ordered(true, false);
-    case Comparison::kGreaterEqual: return ordered(true, true);
-    case Comparison::kIn: return contains(budget, right, left);
-    case Comparison::kNotIn: return !contains(budget, right, left);
+    case Comparison::kEqual:
+      return equals(budget, left, right);
+    case Comparison::kNotEqual:
+      return !equals(budget, left, right);
+    case Comparison::kLess:
+      return ordered(false, false);
+    case Comparison::kLessEqual:
+      return ordered(false, true);
+    case Comparison::kGreater:
+      return ordered(true, false);
+    case Comparison::kGreaterEqual:
+      return ordered(true, true);
+    case Comparison::kIn:
+      return contains(budget, right, left);
+    case Comparison::kNotIn:
+      return !contains(budget, right, left);
   }
   return false;
 }

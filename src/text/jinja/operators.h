@@ -1,5 +1,5 @@
-// Python's arithmetic on values. Called by the evaluator and by the filters that add or scale. All raise where Python does, and where a whole number
-// leaves 64 bits.
+// Python's arithmetic on values. Called by the evaluator and by the filters that add or scale. All raise where Python
+// does, and where a whole number leaves 64 bits.
 #pragma once
 
 #include "text/jinja/value.h"

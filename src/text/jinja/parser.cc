@@ -51,14 +51,22 @@ void Parser::expect_block_end() {
 
 std::string Parser::describe(const Token& token) const {
   switch (token.kind) {
-    case TokenKind::kData: return "text";
-    case TokenKind::kPrintBegin: return "'{{'";
-    case TokenKind::kPrintEnd: return "'}}'";
-    case TokenKind::kBlockBegin: return "'{%'";
-    case TokenKind::kBlockEnd: return "'%}'";
-    case TokenKind::kEnd: return "the end of the template";
-    case TokenKind::kText: return "a string literal";
-    default: return "'" + token.text + "'";
+    case TokenKind::kData:
+      return "text";
+    case TokenKind::kPrintBegin:
+      return "'{{'";
+    case TokenKind::kPrintEnd:
+      return "'}}'";
+    case TokenKind::kBlockBegin:
+      return "'{%'";
+    case TokenKind::kBlockEnd:
+      return "'%}'";
+    case TokenKind::kEnd:
+      return "the end of the template";
+    case TokenKind::kText:
+      return "a string literal";
+    default:
+      return "'" + token.text + "'";
   }
 }
 
@@ -90,7 +98,9 @@ Body Parser::body(const std::vector<std::string_view>& ends, const char* opened,
     }
     result.push_back(std::move(node));
   }
-  if (!ends.empty()) error_at(line, std::string("'{% ") + opened + " %}' is never closed: '{% " + std::string(ends.back()) + " %}' is missing");
+  if (!ends.empty())
+    error_at(line, std::string("'{% ") + opened + " %}' is never closed: '{% " + std::string(ends.back()) +
+                       " %}' is missing");
   return result;
 }
 
@@ -254,7 +264,8 @@ void Parser::parse_with(Statement& node) {
 
 Target Parser::name_target(const Token& token) {
   static constexpr std::string_view kConstants[] = {"true", "false", "none", "True", "False", "None"};
-  if (token.kind != TokenKind::kName || std::find(std::begin(kConstants), std::end(kConstants), token.text) != std::end(kConstants)) {
+  if (token.kind != TokenKind::kName ||
+      std::find(std::begin(kConstants), std::end(kConstants), token.text) != std::end(kConstants)) {
     error_at(token.line, "cannot assign to " + describe(token));
   }
   Target result;

@@ -1,4 +1,5 @@
-// Source -> Program. Everything this engine does not support is refused here, with line and construct, not when a conversation happens to reach it.
+// Source -> Program. Everything this engine does not support is refused here, with line and construct, not when a
+// conversation happens to reach it.
 #pragma once
 
 #include <memory>
@@ -9,7 +10,8 @@
 namespace boreas::jinja {
 
 // Variables the renderer itself sets or looks for.
-inline constexpr std::string_view kLoopName = "loop", kCallerName = "caller", kVarargsName = "varargs", kKwargsName = "kwargs";
+inline constexpr std::string_view kLoopName = "loop", kCallerName = "caller", kVarargsName = "varargs",
+                                  kKwargsName = "kwargs";
 
 // Raises Faults. `depth` bounds nesting, of statements and of expressions.
 std::shared_ptr<const Program> parse(std::string_view source, int depth);

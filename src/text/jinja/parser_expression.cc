@@ -1,3 +1,4 @@
+// The expressions of the parser: one function a level of precedence, lowest first.
 #include <algorithm>
 
 #include "text/jinja/parser.h"
@@ -39,7 +40,8 @@ void Parser::adopt(Expression& parent, ExpressionPtr child) {
 }
 
 bool Parser::ends_tuple() const {
-  return current().kind == TokenKind::kPrintEnd || current().kind == TokenKind::kBlockEnd || is_operator(")") || is_name("recursive");
+  return current().kind == TokenKind::kPrintEnd || current().kind == TokenKind::kBlockEnd || is_operator(")") ||
+         is_name("recursive");
 }
 
 ExpressionPtr Parser::tuple(bool with_condition, bool in_parentheses) {
@@ -103,8 +105,9 @@ ExpressionPtr Parser::comparison() {
     std::string_view text;
     Comparison comparison;
   };
-  static constexpr Spelling kSpellings[] = {{"==", Comparison::kEqual},     {"!=", Comparison::kNotEqual}, {"<", Comparison::kLess},
-                                            {"<=", Comparison::kLessEqual}, {">", Comparison::kGreater},   {">=", Comparison::kGreaterEqual}};
+  static constexpr Spelling kSpellings[] = {{"==", Comparison::kEqual},  {"!=", Comparison::kNotEqual},
+                                            {"<", Comparison::kLess},    {"<=", Comparison::kLessEqual},
+                                            {">", Comparison::kGreater}, {">=", Comparison::kGreaterEqual}};
   ExpressionPtr left = sum();
   ExpressionPtr result;
   while (true) {
@@ -148,7 +151,9 @@ ExpressionPtr Parser::concatenation() {
 }
 
 ExpressionPtr Parser::product() {
-  const auto is_product = [this] { return is_operator("*") || is_operator("/") || is_operator("//") || is_operator("%"); };
+  const auto is_product = [this] {
+    return is_operator("*") || is_operator("/") || is_operator("//") || is_operator("%");
+  };
   ExpressionPtr left = power();
   if (!is_product()) return left;
   ExpressionPtr result = node(ExpressionKind::kArithmetic, current().line);
@@ -223,7 +228,8 @@ ExpressionPtr Parser::primary() {
       ++at_;
       result->constant = Value::real(token.real);
       return result;
-    default: break;
+    default:
+      break;
   }
   if (accept_operator("(")) {
     result = tuple(true, true);
@@ -320,7 +326,8 @@ void Parser::arguments(Expression& call) {
       if (is_operator(")")) break;
     }
     first = false;
-    if (is_operator("*") || is_operator("**")) error("unsupported construct: '" + current().text + "' to unpack arguments");
+    if (is_operator("*") || is_operator("**"))
+      error("unsupported construct: '" + current().text + "' to unpack arguments");
     if (current().kind == TokenKind::kName && ahead().kind == TokenKind::kOperator && ahead().text == "=") {
       NamedArgument named;
       named.name = take().text;
@@ -345,20 +352,24 @@ ExpressionPtr Parser::call(ExpressionPtr base) {
   if (base->kind == ExpressionKind::kAttribute && is_unsupported_method(base->text)) {
     error("unsupported construct: method '" + base->text + "'");
   }
-  if (base->kind == ExpressionKind::kName && any_of(kFunctions, base->text)) error("unsupported construct: function '" + base->text + "'");
+  if (base->kind == ExpressionKind::kName && any_of(kFunctions, base->text))
+    error("unsupported construct: function '" + base->text + "'");
   ExpressionPtr result = node(ExpressionKind::kCall, line);
   adopt(*result, std::move(base));
   arguments(*result);
   return result;
 }
 
-// map('name', ...), select('name', ...) and their relatives: a constant name is checked now, as if it had been written out.
+// map('name', ...), select('name', ...) and their relatives: a constant name is checked now, as if it had been written
+// out.
 void Parser::check_named_callable(const Expression& node) const {
   static constexpr std::string_view kSelecting[] = {"select", "reject", "selectattr", "rejectattr"};
   const bool maps = node.filter->name == "map";
   if (!maps && !any_of(kSelecting, node.filter->name)) return;
   const size_t at = maps || node.filter->name == "select" || node.filter->name == "reject" ? 1 : 2;
-  if (node.children.size() <= at || node.children[at]->kind != ExpressionKind::kConstant || !node.children[at]->constant.is_text()) return;
+  if (node.children.size() <= at || node.children[at]->kind != ExpressionKind::kConstant ||
+      !node.children[at]->constant.is_text())
+    return;
   const std::string& name = node.children[at]->text;
   if (maps ? find_filter(name) == nullptr : find_test(name) == nullptr) {
     error_at(node.line, std::string("unsupported construct: ") + (maps ? "filter '" : "test '") + name + "'");
@@ -384,7 +395,8 @@ ExpressionPtr Parser::test(ExpressionPtr base) {
   result->test = find_test(result->text);
   if (result->test == nullptr) error_at(result->line, "unsupported construct: test '" + result->text + "'");
   adopt(*result, std::move(base));
-  const bool literal = current().kind == TokenKind::kText || current().kind == TokenKind::kInteger || current().kind == TokenKind::kFloat;
+  const bool literal = current().kind == TokenKind::kText || current().kind == TokenKind::kInteger ||
+                       current().kind == TokenKind::kFloat;
   const bool word = current().kind == TokenKind::kName && !is_name("else") && !is_name("or") && !is_name("and");
   if (is_operator("(")) {
     arguments(*result);

@@ -1,5 +1,6 @@
-// The parser's class, private to parser.cc (statements) and parser_expression.cc (expressions): recursive descent over the tokens, with Jinja's
-// precedence: if-else, or, and, not, comparisons, + -, ~, * / // %, **, unary, postfix, filters and tests.
+// The parser's class, private to parser.cc (statements) and parser_expression.cc (expressions): recursive descent over
+// the tokens, with Jinja's precedence: if-else, or, and, not, comparisons, + -, ~, * / // %, **, unary, postfix,
+// filters and tests.
 #pragma once
 
 #include <string>
@@ -22,7 +23,8 @@ class Parser {
   class Level {
    public:
     explicit Level(Parser& parser) : parser_(parser) {
-      if (++parser_.depth_ > parser_.depth_max_) parser_.error("nested more than " + std::to_string(parser_.depth_max_) + " levels deep");
+      if (++parser_.depth_ > parser_.depth_max_)
+        parser_.error("nested more than " + std::to_string(parser_.depth_max_) + " levels deep");
     }
     ~Level() { --parser_.depth_; }
 
@@ -33,7 +35,9 @@ class Parser {
   // Tokens.
   const Token& current() const { return tokens_[at_]; }
   const Token& ahead() const { return tokens_[at_ + 1 < tokens_.size() ? at_ + 1 : at_]; }
-  bool is_operator(std::string_view text) const { return current().kind == TokenKind::kOperator && current().text == text; }
+  bool is_operator(std::string_view text) const {
+    return current().kind == TokenKind::kOperator && current().text == text;
+  }
   bool is_name(std::string_view text) const { return current().kind == TokenKind::kName && current().text == text; }
   Token take();
   bool accept_operator(std::string_view text);
@@ -94,8 +98,8 @@ class Parser {
   size_t at_ = 0;
   int depth_ = 0;
   const int depth_max_;
-  int loops_ = 0;                    // fors around this point, within the macro
-  std::vector<Statement*> macros_;   // macros and call blocks around this point
+  int loops_ = 0;                   // fors around this point, within the macro
+  std::vector<Statement*> macros_;  // macros and call blocks around this point
   std::vector<std::string> names_;
   std::unordered_map<std::string, NameId> ids_;
 };

@@ -21,8 +21,8 @@ Renderer::Level::Level(Renderer& renderer) : renderer_(renderer) {
   if (++renderer_.levels_ > kLevelsMax) fail("the template is nested too deep");
 }
 
-Renderer::Renderer(const Program& program, const RenderLimits& limits, const boost::json::object& variables, const boost::json::object& fallbacks,
-                   std::time_t now)
+Renderer::Renderer(const Program& program, const RenderLimits& limits, const boost::json::object& variables,
+                   const boost::json::object& fallbacks, std::time_t now)
     : program_(program),
       budget_(limits.steps, limits.output_bytes * kLiveFactor, limits.output_bytes),
       depth_max_(limits.depth),
@@ -103,14 +103,21 @@ Value Renderer::look_up(NameId name, std::string_view spelling) {
 
 Value Renderer::from_json(const boost::json::value& json, int depth) {
   budget_.step();
-  if (depth > kValueDepthMax) fail("the variables are nested more than " + std::to_string(kValueDepthMax) + " levels deep");
+  if (depth > kValueDepthMax)
+    fail("the variables are nested more than " + std::to_string(kValueDepthMax) + " levels deep");
   switch (json.kind()) {
-    case boost::json::kind::null: return Value::none();
-    case boost::json::kind::bool_: return Value::boolean(json.get_bool());
-    case boost::json::kind::int64: return Value::integer(json.get_int64());
-    case boost::json::kind::uint64: return Value::integer(json.get_uint64());
-    case boost::json::kind::double_: return Value::real(json.get_double());
-    case boost::json::kind::string: return Value::borrowed({json.get_string().data(), json.get_string().size()});
+    case boost::json::kind::null:
+      return Value::none();
+    case boost::json::kind::bool_:
+      return Value::boolean(json.get_bool());
+    case boost::json::kind::int64:
+      return Value::integer(json.get_int64());
+    case boost::json::kind::uint64:
+      return Value::integer(json.get_uint64());
+    case boost::json::kind::double_:
+      return Value::real(json.get_double());
+    case boost::json::kind::string:
+      return Value::borrowed({json.get_string().data(), json.get_string().size()});
     case boost::json::kind::array: {
       auto* list = new Sequence(budget_, SequenceType::kList);
       Value value = Value::of(list);
@@ -135,14 +142,17 @@ void Renderer::assign(const Target& target, const Value& value) {
   if (!target.parts.empty()) {
     const std::vector<Value> items = iterate(budget_, value);
     if (items.size() != target.parts.size()) {
-      fail("cannot unpack " + std::to_string(items.size()) + " values into " + std::to_string(target.parts.size()) + " variables");
+      fail("cannot unpack " + std::to_string(items.size()) + " values into " + std::to_string(target.parts.size()) +
+           " variables");
     }
     for (size_t i = 0; i < items.size(); ++i) assign(target.parts[i], items[i]);
     return;
   }
   if (target.attribute.empty()) return set(target.name, value);
   const Value space = look_up(target.name, target.spelling);
-  if (!space.is(Kind::kNamespace)) fail("cannot assign to '" + target.spelling + "." + target.attribute + "': '" + target.spelling + "' is not a namespace");
+  if (!space.is(Kind::kNamespace))
+    fail("cannot assign to '" + target.spelling + "." + target.attribute + "': '" + target.spelling +
+         "' is not a namespace");
   for (auto& attribute : space.space().attributes) {
     if (attribute.first == target.attribute) {
       attribute.second = value;
@@ -227,7 +237,8 @@ std::vector<Value> Renderer::loop_items(const Statement& node) {
 Renderer::Flow Renderer::run_for(const Statement& node) {
   auto* loop = new LoopState(budget_, loop_items(node));
   const Value owner = Value::of(loop);
-  bool completed = false;  // a turn reached its end; Jinja prints the else part otherwise, also after break and continue
+  bool completed =
+      false;  // a turn reached its end; Jinja prints the else part otherwise, also after break and continue
   Scope* outer = scope_;
   for (; loop->index0 < loop->items.size(); ++loop->index0) {
     Scope* inner = push_scope(outer);
@@ -272,24 +283,43 @@ Renderer::Flow Renderer::execute(const Statement& node) {
   budget_.step();
   line_ = node.line;
   switch (node.kind) {
-    case StatementKind::kText: emit(node.text); return Flow::kNext;
-    case StatementKind::kPrint: emit(evaluate(*node.expression)); return Flow::kNext;
-    case StatementKind::kIf: return run_if(node);
-    case StatementKind::kFor: return run_for(node);
-    case StatementKind::kSet: assign(node.target, evaluate(*node.expression)); return Flow::kNext;
-    case StatementKind::kSetBlock: assign(node.target, captured_through(node)); return Flow::kNext;
-    case StatementKind::kMacro: set(node.name, make_macro(node)); return Flow::kNext;
-    case StatementKind::kCall: run_call(node); return Flow::kNext;
+    case StatementKind::kText:
+      emit(node.text);
+      return Flow::kNext;
+    case StatementKind::kPrint:
+      emit(evaluate(*node.expression));
+      return Flow::kNext;
+    case StatementKind::kIf:
+      return run_if(node);
+    case StatementKind::kFor:
+      return run_for(node);
+    case StatementKind::kSet:
+      assign(node.target, evaluate(*node.expression));
+      return Flow::kNext;
+    case StatementKind::kSetBlock:
+      assign(node.target, captured_through(node));
+      return Flow::kNext;
+    case StatementKind::kMacro:
+      set(node.name, make_macro(node));
+      return Flow::kNext;
+    case StatementKind::kCall:
+      run_call(node);
+      return Flow::kNext;
     case StatementKind::kFilterBlock: {
       const Value text = captured_through(node);
       if (!text.is_text()) fail("a filter block must give text, not " + type_name(text));
       emit(text);
       return Flow::kNext;
     }
-    case StatementKind::kWith: run_with(node); return Flow::kNext;
-    case StatementKind::kScope: return run_in_scope(node.body);
-    case StatementKind::kBreak: return Flow::kBreak;
-    case StatementKind::kContinue: return Flow::kContinue;
+    case StatementKind::kWith:
+      run_with(node);
+      return Flow::kNext;
+    case StatementKind::kScope:
+      return run_in_scope(node.body);
+    case StatementKind::kBreak:
+      return Flow::kBreak;
+    case StatementKind::kContinue:
+      return Flow::kContinue;
   }
   return Flow::kNext;
 }

@@ -1,7 +1,9 @@
-// One render of a Program: scopes, control flow, calls. Made for one call of ChatTemplate::render and used by one thread; raises Faults.
+// One render of a Program: scopes, control flow, calls. Made for one call of ChatTemplate::render and used by one
+// thread; raises Faults.
 //
-// Scoping is Jinja's: a `set` is seen in its own scope and those inside it. For bodies (each turn anew), macros, call, filter, set and with blocks have
-// scopes of their own, if has none. A macro sees the variables around its definition, with the values they have when it is called.
+// Scoping is Jinja's: a `set` is seen in its own scope and those inside it. For bodies (each turn anew), macros, call,
+// filter, set and with blocks have scopes of their own, if has none. A macro sees the variables around its definition,
+// with the values they have when it is called.
 #pragma once
 
 #include <boost/json.hpp>
@@ -36,8 +38,8 @@ struct Macro {
 class Renderer {
  public:
   // `variables` wins over `fallbacks`; both outlive the renderer. `now`: what strftime_now() formats, in local time.
-  Renderer(const Program& program, const RenderLimits& limits, const boost::json::object& variables, const boost::json::object& fallbacks,
-           std::time_t now);
+  Renderer(const Program& program, const RenderLimits& limits, const boost::json::object& variables,
+           const boost::json::object& fallbacks, std::time_t now);
   std::string run();
   int line() const { return line_; }
 
@@ -106,7 +108,7 @@ class Renderer {
   const std::time_t now_;
   std::deque<Namespace> namespaces_;
   std::deque<Macro> macros_;
-  std::vector<Value> globals_;         // by NameId, once looked up
+  std::vector<Value> globals_;  // by NameId, once looked up
   std::vector<bool> globals_known_;
   std::vector<std::unique_ptr<Scope>> scopes_;
   std::vector<Scope*> free_scopes_;

@@ -1,3 +1,4 @@
+// Calls of the renderer: arguments, macros, the global functions.
 #include <algorithm>
 
 #include "text/jinja/access.h"
@@ -67,7 +68,8 @@ Value Renderer::make_macro(const Statement& node) {
 }
 
 Value Renderer::invoke(const Macro& macro, const Arguments& arguments, const Value* caller) {
-  if (++macro_depth_ > depth_max_) fail("macros call each other more than " + std::to_string(depth_max_) + " levels deep");
+  if (++macro_depth_ > depth_max_)
+    fail("macros call each other more than " + std::to_string(depth_max_) + " levels deep");
   const Level level(*this);
   Scope* outer = scope_;
   Scope* inner = push_scope(macro.closure);
@@ -83,9 +85,11 @@ void Renderer::bind(const Macro& macro, const Arguments& arguments, const Value*
   const Statement& node = *macro.node;
   const std::string name = node.text.empty() ? "caller" : node.text;
   const size_t positional = arguments.positional.size();
-  if (positional > node.parameters.size() && !node.takes_varargs) fail("macro '" + name + "' takes at most " + std::to_string(node.parameters.size()) + " arguments");
+  if (positional > node.parameters.size() && !node.takes_varargs)
+    fail("macro '" + name + "' takes at most " + std::to_string(node.parameters.size()) + " arguments");
   std::vector<bool> used(arguments.named.size(), false);
-  // All parameters are bound before any default is evaluated, so a default never sees a variable outside that has a parameter's name.
+  // All parameters are bound before any default is evaluated, so a default never sees a variable outside that has a
+  // parameter's name.
   std::vector<const Parameter*> missing;
   for (size_t i = 0; i < node.parameters.size(); ++i) {
     const Parameter& parameter = node.parameters[i];
@@ -110,14 +114,16 @@ void Renderer::bind(const Macro& macro, const Arguments& arguments, const Value*
       fail("macro '" + name + "' has no parameter '" + std::string(arguments.named[k].first) + "'");
     }
   }
-  if (caller != nullptr && !node.takes_caller) fail("macro '" + name + "' was called with a body, but does not use caller()");
+  if (caller != nullptr && !node.takes_caller)
+    fail("macro '" + name + "' was called with a body, but does not use caller()");
   if (node.takes_kwargs) set(kwargs_name_, kwargs);
   if (node.takes_varargs) {
     std::vector<Value> rest;
     for (size_t i = node.parameters.size(); i < positional; ++i) rest.push_back(arguments.positional[i]);
     set(varargs_name_, make_list(budget_, std::move(rest), SequenceType::kTuple));
   }
-  if (node.takes_caller && node.kind == StatementKind::kMacro) set(caller_name_, caller != nullptr ? *caller : Value::undefined("caller"));
+  if (node.takes_caller && node.kind == StatementKind::kMacro)
+    set(caller_name_, caller != nullptr ? *caller : Value::undefined("caller"));
   for (const Parameter* parameter : missing) set(parameter->name, evaluate(*parameter->otherwise));
 }
 
@@ -128,14 +134,18 @@ Value Renderer::call_function(int id, const Arguments& arguments) {
       if (bound[1] == nullptr) return make_range(budget_, 0, bound.integer(0, 0), 1);
       return make_range(budget_, bound.integer(0, 0), bound.integer(1, 0), bound.integer(2, 1));
     }
-    case kNamespaceFunction: return make_namespace(arguments);
-    case kDictFunction: return make_dict(arguments);
+    case kNamespaceFunction:
+      return make_namespace(arguments);
+    case kDictFunction:
+      return make_dict(arguments);
     case kRaise: {
       const Bound bound(arguments, "raise_exception", {"message"}, 1);
       throw Fault{to_str(budget_, *bound[0]), line_, true};
     }
-    case kStrftimeNow: return format_time(arguments);
-    default: return Value();
+    case kStrftimeNow:
+      return format_time(arguments);
+    default:
+      return Value();
   }
 }
 

@@ -1,3 +1,4 @@
+// The expressions of the renderer.
 #include "text/jinja/access.h"
 #include "text/jinja/format.h"
 #include "text/jinja/renderer.h"
@@ -10,18 +11,25 @@ Value Renderer::evaluate(const Expression& node) {
   const Level level(*this);
   line_ = node.line;
   switch (node.kind) {
-    case ExpressionKind::kConstant: return node.constant;
-    case ExpressionKind::kName: return look_up(node.name, node.text);
+    case ExpressionKind::kConstant:
+      return node.constant;
+    case ExpressionKind::kName:
+      return look_up(node.name, node.text);
     case ExpressionKind::kList:
-    case ExpressionKind::kTuple: return evaluate_list(node);
-    case ExpressionKind::kDict: return evaluate_dict(node);
-    case ExpressionKind::kAttribute: return get_attribute(budget_, evaluate(*node.children[0]), node.text);
+    case ExpressionKind::kTuple:
+      return evaluate_list(node);
+    case ExpressionKind::kDict:
+      return evaluate_dict(node);
+    case ExpressionKind::kAttribute:
+      return get_attribute(budget_, evaluate(*node.children[0]), node.text);
     case ExpressionKind::kItem: {
       const Value object = evaluate(*node.children[0]);
       return get_item(budget_, object, evaluate(*node.children[1]));
     }
-    case ExpressionKind::kSlice: return evaluate_slice(node);
-    case ExpressionKind::kCall: return call(node, nullptr);
+    case ExpressionKind::kSlice:
+      return evaluate_slice(node);
+    case ExpressionKind::kCall:
+      return call(node, nullptr);
     case ExpressionKind::kFilter: {
       const Value input = evaluate(*node.children[0]);
       const Arguments arguments = evaluate_arguments(node, 1);
@@ -32,18 +40,26 @@ Value Renderer::evaluate(const Expression& node) {
       const Arguments arguments = evaluate_arguments(node, 1);
       return Value::boolean(node.test->run(budget_, input, arguments));
     }
-    case ExpressionKind::kNot: return Value::boolean(!truth(evaluate(*node.children[0])));
-    case ExpressionKind::kNegative: return negate(evaluate(*node.children[0]));
-    case ExpressionKind::kPositive: return plus(evaluate(*node.children[0]));
+    case ExpressionKind::kNot:
+      return Value::boolean(!truth(evaluate(*node.children[0])));
+    case ExpressionKind::kNegative:
+      return negate(evaluate(*node.children[0]));
+    case ExpressionKind::kPositive:
+      return plus(evaluate(*node.children[0]));
     case ExpressionKind::kAnd:
-    case ExpressionKind::kOr: return evaluate_chain(node);
+    case ExpressionKind::kOr:
+      return evaluate_chain(node);
     case ExpressionKind::kCondition:
       if (truth(evaluate(*node.children[1]))) return evaluate(*node.children[0]);
       return node.children[2] != nullptr ? evaluate(*node.children[2]) : Value::undefined("the inline if without else");
-    case ExpressionKind::kCompare: return evaluate_compare(node);
-    case ExpressionKind::kConcat: return evaluate_concat(node);
-    case ExpressionKind::kArithmetic: return evaluate_arithmetic(node);
-    case ExpressionKind::kBody: return body_;
+    case ExpressionKind::kCompare:
+      return evaluate_compare(node);
+    case ExpressionKind::kConcat:
+      return evaluate_concat(node);
+    case ExpressionKind::kArithmetic:
+      return evaluate_arithmetic(node);
+    case ExpressionKind::kBody:
+      return body_;
   }
   return Value();
 }
@@ -67,7 +83,9 @@ Value Renderer::evaluate_dict(const Expression& node) {
 }
 
 Value Renderer::evaluate_slice(const Expression& node) {
-  const auto part = [&](size_t index) { return node.children[index] != nullptr ? evaluate(*node.children[index]) : Value::none(); };
+  const auto part = [&](size_t index) {
+    return node.children[index] != nullptr ? evaluate(*node.children[index]) : Value::none();
+  };
   const Value object = part(0);
   const Value start = part(1), stop = part(2), step = part(3);
   return get_slice(budget_, object, start, stop, step);

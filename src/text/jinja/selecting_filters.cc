@@ -1,5 +1,5 @@
-// Filters that apply another filter or a test to every item: map, select, reject, selectattr, rejectattr. Their results are one-shot iterators, as in
-// Jinja; the work is done at once.
+// Filters that apply another filter or a test to every item: map, select, reject, selectattr, rejectattr. Their results
+// are one-shot iterators, as in Jinja; the work is done at once.
 #include "text/jinja/access.h"
 #include "text/jinja/callable.h"
 
@@ -28,7 +28,8 @@ bool names_attribute(const Arguments& arguments) {
 Value map(Budget& budget, const Value& input, const Arguments& arguments) {
   if (!truth(input)) return make_list(budget, {}, SequenceType::kIterator);
   if (names_attribute(arguments)) return map_attribute(budget, input, arguments);
-  if (arguments.positional.empty() || !arguments.positional[0].is_text()) fail("map needs the name of a filter, or attribute=...");
+  if (arguments.positional.empty() || !arguments.positional[0].is_text())
+    fail("map needs the name of a filter, or attribute=...");
   const FilterEntry* filter = find_filter(arguments.positional[0].as_text());
   if (filter == nullptr) fail("map: there is no filter '" + std::string(arguments.positional[0].as_text()) + "'");
   const Arguments rest = arguments.rest(1);
@@ -42,7 +43,8 @@ Value select(Budget& budget, const Value& input, const Arguments& arguments) {
   constexpr size_t kOffset = by_attribute ? 1 : 0;
   if (!truth(input)) return make_list(budget, {}, SequenceType::kIterator);
   const auto& given = arguments.positional;
-  if (by_attribute && (given.empty() || (!given[0].is_text() && !given[0].is_index()))) fail("selectattr and rejectattr need the name of an attribute");
+  if (by_attribute && (given.empty() || (!given[0].is_text() && !given[0].is_index())))
+    fail("selectattr and rejectattr need the name of an attribute");
   const TestEntry* test = nullptr;
   if (given.size() > kOffset) {
     test = given[kOffset].is_text() ? find_test(given[kOffset].as_text()) : nullptr;

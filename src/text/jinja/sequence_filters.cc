@@ -43,7 +43,8 @@ Value reverse(Budget& budget, const Value& input, const Arguments& arguments) {
   if (input.is_text()) return get_slice(budget, input, Value::none(), Value::none(), Value::integer(-1));
   std::vector<Value> items = iterate(budget, input);
   std::reverse(items.begin(), items.end());
-  return make_list(budget, std::move(items), input.is_sequence(SequenceType::kIterator) ? SequenceType::kList : SequenceType::kIterator);
+  return make_list(budget, std::move(items),
+                   input.is_sequence(SequenceType::kIterator) ? SequenceType::kList : SequenceType::kIterator);
 }
 
 Value items(Budget& budget, const Value& input, const Arguments& arguments) {
@@ -97,7 +98,8 @@ std::vector<Value> sorted(Budget& budget, std::vector<Sortable> entries, bool re
   const auto before = [&](const Sortable& a, const Sortable& b) {
     return keys_are_lists ? keys_less(budget, a.keys, b.keys) : less(budget, a.keys[0], b.keys[0]);
   };
-  std::stable_sort(entries.begin(), entries.end(), [&](const Sortable& a, const Sortable& b) { return reversed ? before(b, a) : before(a, b); });
+  std::stable_sort(entries.begin(), entries.end(),
+                   [&](const Sortable& a, const Sortable& b) { return reversed ? before(b, a) : before(a, b); });
   std::vector<Value> result;
   for (Sortable& entry : entries) result.push_back(std::move(entry.item));
   return result;
@@ -176,8 +178,9 @@ Value sum(Budget& budget, const Value& input, const Arguments& arguments) {
 }
 
 constexpr FilterEntry kSequenceFilters[] = {
-    {"length", count}, {"count", count},   {"list", list}, {"first", first},        {"last", last},           {"reverse", reverse}, {"items", items},
-    {"sort", sort},    {"dictsort", dictsort}, {"unique", unique}, {"min", extreme<false>}, {"max", extreme<true>}, {"sum", sum},
+    {"length", count},       {"count", count},       {"list", list}, {"first", first},       {"last", last},
+    {"reverse", reverse},    {"items", items},       {"sort", sort}, {"dictsort", dictsort}, {"unique", unique},
+    {"min", extreme<false>}, {"max", extreme<true>}, {"sum", sum},
 };
 
 }  // namespace

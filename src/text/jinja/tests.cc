@@ -22,11 +22,15 @@ bool simple(Budget&, const Value& value, const Arguments& arguments) {
   return predicate(value);
 }
 
-bool is_iterable(const Value& v) { return v.is_undefined() || v.is_text() || v.is(Kind::kSequence) || v.is(Kind::kDict) || v.is(Kind::kLoop); }
+bool is_iterable(const Value& v) {
+  return v.is_undefined() || v.is_text() || v.is(Kind::kSequence) || v.is(Kind::kDict) || v.is(Kind::kLoop);
+}
 
 // Has a length and items by position or key.
 bool is_sequence(const Value& v) {
-  if (v.is(Kind::kSequence)) return v.is_sequence(SequenceType::kList) || v.is_sequence(SequenceType::kTuple) || v.is_sequence(SequenceType::kRange);
+  if (v.is(Kind::kSequence))
+    return v.is_sequence(SequenceType::kList) || v.is_sequence(SequenceType::kTuple) ||
+           v.is_sequence(SequenceType::kRange);
   return v.is_undefined() || v.is_text() || v.is(Kind::kDict);
 }
 

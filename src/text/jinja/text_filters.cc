@@ -104,7 +104,8 @@ Value join(Budget& budget, const Value& input, const Arguments& arguments) {
   return Value::text(budget, std::move(out));
 }
 
-// json.dumps(value, ensure_ascii, indent, separators, sort_keys), non-ASCII kept unless asked otherwise, no HTML escapes.
+// json.dumps(value, ensure_ascii, indent, separators, sort_keys), non-ASCII kept unless asked otherwise, no HTML
+// escapes.
 Value tojson(Budget& budget, const Value& input, const Arguments& arguments) {
   const Bound bound(arguments, "tojson", {"ensure_ascii", "indent", "separators", "sort_keys"});
   JsonFormat format;
@@ -113,12 +114,14 @@ Value tojson(Budget& budget, const Value& input, const Arguments& arguments) {
   if (bound.given(1)) {
     constexpr Int128 kIndentMax = 1000;
     if (!bound[1]->is_text() && bound.integer(1, 0) > kIndentMax) fail("tojson: the indent is too large");
-    format.indent = bound[1]->is_text() ? std::string(bound[1]->as_text()) : repeat_text(budget, " ", bound.integer(1, 0));
+    format.indent =
+        bound[1]->is_text() ? std::string(bound[1]->as_text()) : repeat_text(budget, " ", bound.integer(1, 0));
     format.item_separator = ",";
   }
   if (bound.given(2)) {
     const std::vector<Value> separators = iterate(budget, *bound[2]);
-    if (separators.size() != 2 || !separators[0].is_text() || !separators[1].is_text()) fail("tojson: separators must be two str");
+    if (separators.size() != 2 || !separators[0].is_text() || !separators[1].is_text())
+      fail("tojson: separators must be two str");
     format.item_separator = separators[0].as_text();
     format.key_separator = separators[1].as_text();
   }
@@ -126,9 +129,17 @@ Value tojson(Budget& budget, const Value& input, const Arguments& arguments) {
 }
 
 constexpr FilterEntry kTextFilters[] = {
-    {"upper", mapped<upper>}, {"lower", mapped<lower>}, {"capitalize", mapped<capitalize>}, {"title", mapped<title_words>},
-    {"string", string},       {"safe", safe},           {"trim", trim},                     {"replace", replace},
-    {"indent", indent},       {"join", join},           {"tojson", tojson},
+    {"upper", mapped<upper>},
+    {"lower", mapped<lower>},
+    {"capitalize", mapped<capitalize>},
+    {"title", mapped<title_words>},
+    {"string", string},
+    {"safe", safe},
+    {"trim", trim},
+    {"replace", replace},
+    {"indent", indent},
+    {"join", join},
+    {"tojson", tojson},
 };
 
 }  // namespace

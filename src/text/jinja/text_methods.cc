@@ -41,7 +41,8 @@ Value stripped(Budget& budget, const Value& self, const Arguments& arguments) {
   return text(budget, strip(self.as_text(), characters, left, right));
 }
 
-// The part of `self` that optional start and end positions (arguments `index` and `index` + 1) select; false if start lies behind it.
+// The part of `self` that optional start and end positions (arguments `index` and `index` + 1) select; false if start
+// lies behind it.
 bool window(Budget& budget, std::string_view& self, const Bound& bound, size_t index, size_t& begin) {
   begin = 0;
   if (!bound.given(index) && !bound.given(index + 1)) return true;
@@ -80,7 +81,8 @@ Value has_affix(Budget& budget, const Value& self, const Arguments& arguments) {
 }
 
 size_t find_last(Budget& budget, std::string_view subject, std::string_view wanted, size_t begin) {
-  constexpr size_t kLong = 256;  // rfind may take wanted.size() comparisons at each position: long needles pay that in advance
+  constexpr size_t kLong =
+      256;  // rfind may take wanted.size() comparisons at each position: long needles pay that in advance
   if (wanted.size() > kLong) budget.step_bytes(subject.size() * wanted.size());
   const size_t at = subject.rfind(wanted);
   budget.step_bytes(subject.size() - (at == kNone ? 0 : at));
@@ -112,7 +114,9 @@ Value counted(Budget& budget, const Value& self, const Arguments& arguments) {
   if (!window(budget, subject, bound, 1, begin)) return Value::integer(0);
   if (wanted.empty()) return Value::integer(static_cast<Int128>(count_code_points(subject.substr(begin))) + 1);
   Int128 count = 0;
-  for (size_t at = find_text(budget, subject, wanted, begin); at != kNone; at = find_text(budget, subject, wanted, at + wanted.size())) ++count;
+  for (size_t at = find_text(budget, subject, wanted, begin); at != kNone;
+       at = find_text(budget, subject, wanted, at + wanted.size()))
+    ++count;
   return Value::integer(count);
 }
 
@@ -121,8 +125,8 @@ Value replaced(Budget& budget, const Value& self, const Arguments& arguments) {
   return Value::text(budget, replace_text(budget, self.as_text(), bound.text(0), bound.text(1), bound.integer(2, -1)));
 }
 
-// Pieces between runs of white space; at most `limit` splits (-1 = all), from the left or the right. The piece that is left over keeps
-// the space at its far end.
+// Pieces between runs of white space; at most `limit` splits (-1 = all), from the left or the right. The piece that is
+// left over keeps the space at its far end.
 std::vector<std::string_view> split_space(std::string_view subject, Int128 limit, bool from_right) {
   std::vector<std::string_view> pieces;
   std::string_view rest = strip(subject, std::nullopt, !from_right, from_right);
@@ -151,7 +155,8 @@ std::vector<std::string_view> split_space(std::string_view subject, Int128 limit
   return pieces;
 }
 
-std::vector<std::string_view> split_at(Budget& budget, std::string_view subject, std::string_view separator, Int128 limit, bool from_right) {
+std::vector<std::string_view> split_at(Budget& budget, std::string_view subject, std::string_view separator,
+                                       Int128 limit, bool from_right) {
   std::vector<std::string_view> pieces;
   if (separator.empty()) fail("empty separator");
   while (limit < 0 || static_cast<Int128>(pieces.size()) < limit) {
@@ -169,8 +174,9 @@ Value split(Budget& budget, const Value& self, const Arguments& arguments) {
   const Bound bound(arguments, "split", {"sep", "maxsplit"});
   const Int128 limit = bound.integer(1, -1);
   budget.step_bytes(self.as_text().size());
-  std::vector<std::string_view> pieces = bound.given(0) ? split_at(budget, self.as_text(), bound.text(0), limit, from_right)
-                                                        : split_space(self.as_text(), limit, from_right);
+  std::vector<std::string_view> pieces = bound.given(0)
+                                             ? split_at(budget, self.as_text(), bound.text(0), limit, from_right)
+                                             : split_space(self.as_text(), limit, from_right);
   if (from_right) std::reverse(pieces.begin(), pieces.end());
   std::vector<Value> items;
   for (const std::string_view piece : pieces) items.push_back(text(budget, piece));
@@ -181,7 +187,8 @@ Value lines(Budget& budget, const Value& self, const Arguments& arguments) {
   const Bound bound(arguments, "splitlines", {"keepends"});
   budget.step_bytes(self.as_text().size() * 8);
   std::vector<Value> items;
-  for (const std::string_view line : split_lines(self.as_text(), bound.flag(0, false))) items.push_back(text(budget, line));
+  for (const std::string_view line : split_lines(self.as_text(), bound.flag(0, false)))
+    items.push_back(text(budget, line));
   return make_list(budget, std::move(items));
 }
 
@@ -235,7 +242,9 @@ Value padded(Budget& budget, const Value& self, const Arguments& arguments) {
   const Int128 width = bound.integer(0, 0), missing = width - have;
   if (missing <= 0) return self;
   // Python puts the odd space of center() on the left if the width is odd.
-  const Int128 left = align == Align::kLeft ? 0 : align == Align::kRight ? missing : missing / 2 + (missing & width & 1);
+  const Int128 left = align == Align::kLeft    ? 0
+                      : align == Align::kRight ? missing
+                                               : missing / 2 + (missing & width & 1);
   std::string out = repeat_text(budget, fill, left);
   out += self.as_text();
   out += repeat_text(budget, fill, missing - left);
@@ -295,7 +304,8 @@ constexpr MethodEntry kTextMethods[] = {
 
 MethodTable text_methods() { return {kTextMethods, std::size(kTextMethods)}; }
 
-std::string replace_text(Budget& budget, std::string_view subject, std::string_view from, std::string_view to, Int128 limit) {
+std::string replace_text(Budget& budget, std::string_view subject, std::string_view from, std::string_view to,
+                         Int128 limit) {
   std::string out;
   size_t at = 0;
   for (Int128 done = 0; limit < 0 || done < limit; ++done) {

@@ -181,18 +181,26 @@ const Value* Dict::find(std::string_view key) const { return find(Value::borrowe
 bool truth(const Value& value) {
   switch (value.kind()) {
     case Kind::kUndefined:
-    case Kind::kNone: return false;
-    case Kind::kBool: return value.as_bool();
-    case Kind::kInt: return value.as_int() != 0;
-    case Kind::kFloat: return value.as_float() != 0;
-    case Kind::kText: return !value.as_text().empty();
-    case Kind::kSequence: return value.sequence().type == SequenceType::kIterator || !value.sequence().items.empty();
-    case Kind::kDict: return !value.dict().entries.empty();
+    case Kind::kNone:
+      return false;
+    case Kind::kBool:
+      return value.as_bool();
+    case Kind::kInt:
+      return value.as_int() != 0;
+    case Kind::kFloat:
+      return value.as_float() != 0;
+    case Kind::kText:
+      return !value.as_text().empty();
+    case Kind::kSequence:
+      return value.sequence().type == SequenceType::kIterator || !value.sequence().items.empty();
+    case Kind::kDict:
+      return !value.dict().entries.empty();
     case Kind::kLoop:
     case Kind::kNamespace:
     case Kind::kMacro:
     case Kind::kMethod:
-    case Kind::kFunction: return true;
+    case Kind::kFunction:
+      return true;
   }
   return true;
 }
@@ -223,19 +231,27 @@ bool equals(Budget& budget, const Value& a, const Value& b) {
   if (a.kind() != b.kind()) return false;
   switch (a.kind()) {
     case Kind::kUndefined:
-    case Kind::kNone: return true;
+    case Kind::kNone:
+      return true;
     case Kind::kText:
       budget.step_bytes(std::min(a.as_text().size(), b.as_text().size()));
       return a.as_text() == b.as_text();
     case Kind::kSequence:
       if (&a.sequence() == &b.sequence()) return true;
-      return comparable_types(a.sequence().type, b.sequence().type) && sequences_equal(budget, a.sequence(), b.sequence());
-    case Kind::kDict: return &a.dict() == &b.dict() || dicts_equal(budget, a.dict(), b.dict());
-    case Kind::kNamespace: return &a.space() == &b.space();
-    case Kind::kMacro: return &a.macro() == &b.macro();
-    case Kind::kLoop: return &a.loop() == &b.loop();
-    case Kind::kFunction: return a.function_id() == b.function_id();
-    default: return false;
+      return comparable_types(a.sequence().type, b.sequence().type) &&
+             sequences_equal(budget, a.sequence(), b.sequence());
+    case Kind::kDict:
+      return &a.dict() == &b.dict() || dicts_equal(budget, a.dict(), b.dict());
+    case Kind::kNamespace:
+      return &a.space() == &b.space();
+    case Kind::kMacro:
+      return &a.macro() == &b.macro();
+    case Kind::kLoop:
+      return &a.loop() == &b.loop();
+    case Kind::kFunction:
+      return a.function_id() == b.function_id();
+    default:
+      return false;
   }
 }
 
@@ -276,49 +292,72 @@ bool hashable(const Value& value) {
 uint64_t hash(const Value& value) {
   if (!hashable(value)) fail("unhashable type: '" + type_name(value) + "'");
   switch (value.kind()) {
-    case Kind::kText: return fnv1a_64(value.as_text().data(), value.as_text().size());
+    case Kind::kText:
+      return fnv1a_64(value.as_text().data(), value.as_text().size());
     case Kind::kFloat: {
       const double real = value.as_float();
-      if (real == std::floor(real) && std::fabs(real) < 0x1p63) return static_cast<uint64_t>(static_cast<int64_t>(real));
+      if (real == std::floor(real) && std::fabs(real) < 0x1p63)
+        return static_cast<uint64_t>(static_cast<int64_t>(real));
       uint64_t bits;
       std::memcpy(&bits, &real, sizeof bits);
       return bits;
     }
     case Kind::kBool:
-    case Kind::kInt: return static_cast<uint64_t>(value.as_int());
+    case Kind::kInt:
+      return static_cast<uint64_t>(value.as_int());
     case Kind::kSequence: {
       uint64_t result = 0x9E3779B97F4A7C15ull;
       for (const Value& item : value.sequence().items) result = (result ^ hash(item)) * 0x100000001b3ull;
       return result;
     }
-    default: return static_cast<uint64_t>(value.kind());
+    default:
+      return static_cast<uint64_t>(value.kind());
   }
 }
 
 std::string type_name(const Value& value) {
   switch (value.kind()) {
-    case Kind::kUndefined: return "Undefined";
-    case Kind::kNone: return "NoneType";
-    case Kind::kBool: return "bool";
-    case Kind::kInt: return "int";
-    case Kind::kFloat: return "float";
-    case Kind::kText: return "str";
-    case Kind::kDict: return "dict";
-    case Kind::kNamespace: return "Namespace";
-    case Kind::kMacro: return "Macro";
-    case Kind::kLoop: return "LoopContext";
+    case Kind::kUndefined:
+      return "Undefined";
+    case Kind::kNone:
+      return "NoneType";
+    case Kind::kBool:
+      return "bool";
+    case Kind::kInt:
+      return "int";
+    case Kind::kFloat:
+      return "float";
+    case Kind::kText:
+      return "str";
+    case Kind::kDict:
+      return "dict";
+    case Kind::kNamespace:
+      return "Namespace";
+    case Kind::kMacro:
+      return "Macro";
+    case Kind::kLoop:
+      return "LoopContext";
     case Kind::kMethod:
-    case Kind::kFunction: return "function";
-    case Kind::kSequence: break;
+    case Kind::kFunction:
+      return "function";
+    case Kind::kSequence:
+      break;
   }
   switch (value.sequence().type) {
-    case SequenceType::kList: return "list";
-    case SequenceType::kTuple: return "tuple";
-    case SequenceType::kRange: return "range";
-    case SequenceType::kItems: return "dict_items";
-    case SequenceType::kKeys: return "dict_keys";
-    case SequenceType::kValues: return "dict_values";
-    case SequenceType::kIterator: return "generator";
+    case SequenceType::kList:
+      return "list";
+    case SequenceType::kTuple:
+      return "tuple";
+    case SequenceType::kRange:
+      return "range";
+    case SequenceType::kItems:
+      return "dict_items";
+    case SequenceType::kKeys:
+      return "dict_keys";
+    case SequenceType::kValues:
+      return "dict_values";
+    case SequenceType::kIterator:
+      return "generator";
   }
   return "object";
 }

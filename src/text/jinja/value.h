@@ -1,5 +1,7 @@
-// Value: what a Jinja expression evaluates to, with Python's semantics where they show. Scalars are held in place; text, sequences and dicts are
-// reference-counted, immutable once shared, and charged to the render's Budget; namespaces and macros belong to the renderer, so no cycle can leak. A Value is used by one thread; constants of a parsed template are borrowed text without an owner, so copying them touches no counter.
+// Value: what a Jinja expression evaluates to, with Python's semantics where they show. Scalars are held in place;
+// text, sequences and dicts are reference-counted, immutable once shared, and charged to the render's Budget;
+// namespaces and macros belong to the renderer, so no cycle can leak. A Value is used by one thread; constants of a
+// parsed template are borrowed text without an owner, so copying them touches no counter.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +17,28 @@ namespace boreas::jinja {
 
 __extension__ typedef __int128 Int128;
 
-// Integers are exact in [-2^63, 2^64): what 64-bit JSON numbers can hold. Python's are unbounded; beyond this range we raise.
+// Integers are exact in [-2^63, 2^64): what 64-bit JSON numbers can hold. Python's are unbounded; beyond this range we
+// raise.
 inline constexpr Int128 kIntMin = -(static_cast<Int128>(1) << 63);
 inline constexpr Int128 kIntMax = (static_cast<Int128>(1) << 64) - 1;
 // Containers inside containers: bounds every recursion over values (printing, comparing, destroying).
 inline constexpr int kValueDepthMax = 200;
 
-enum class Kind : uint8_t { kUndefined, kNone, kBool, kInt, kFloat, kText, kSequence, kDict, kNamespace, kMacro, kLoop, kMethod, kFunction };
+enum class Kind : uint8_t {
+  kUndefined,
+  kNone,
+  kBool,
+  kInt,
+  kFloat,
+  kText,
+  kSequence,
+  kDict,
+  kNamespace,
+  kMacro,
+  kLoop,
+  kMethod,
+  kFunction
+};
 enum class SequenceType : uint8_t { kList, kTuple, kRange, kItems, kKeys, kValues, kIterator };
 
 struct Namespace;
@@ -57,7 +74,9 @@ class Value {
   Value(const Value& other) : kind_(other.kind_), plain_(other.plain_), object_(other.object_) {
     if (object_ != nullptr) ++object_->references;
   }
-  Value(Value&& other) noexcept : kind_(other.kind_), plain_(other.plain_), object_(other.object_) { other.object_ = nullptr; }
+  Value(Value&& other) noexcept : kind_(other.kind_), plain_(other.plain_), object_(other.object_) {
+    other.object_ = nullptr;
+  }
   Value& operator=(Value other) noexcept {
     std::swap(kind_, other.kind_);
     std::swap(plain_, other.plain_);
@@ -97,7 +116,9 @@ class Value {
   bool as_bool() const { return plain_.boolean; }
   Int128 as_int() const { return kind_ == Kind::kBool ? Int128{plain_.boolean} : plain_.integer; }
   double as_float() const { return kind_ == Kind::kFloat ? plain_.real : static_cast<double>(as_int()); }
-  std::string_view as_text() const { return {plain_.text.data, plain_.text.size}; }  // also the name of an undefined value
+  std::string_view as_text() const {
+    return {plain_.text.data, plain_.text.size};
+  }  // also the name of an undefined value
   Sequence& sequence() const;
   Dict& dict() const;
   Method& method() const;
@@ -137,7 +158,8 @@ struct TextObject : Object {
   std::string text;
 };
 
-// list, tuple, range, dict views and one-shot iterators: the items are there from the start; the type says what Python would allow and print.
+// list, tuple, range, dict views and one-shot iterators: the items are there from the start; the type says what Python
+// would allow and print.
 struct Sequence : Object {
   Sequence(Budget& owner, SequenceType sequence_type) : Object(owner), type(sequence_type) { charge(sizeof(Sequence)); }
   void add(Value item);  // before the sequence is shared
@@ -154,8 +176,8 @@ struct Dict : Object {
     Value key, value;
   };
   explicit Dict(Budget& owner) : Object(owner) { charge(sizeof(Dict)); }
-  void set(Value key, Value value);            // before the dict is shared
-  const Value* find(const Value& key) const;   // raises if the key is unhashable
+  void set(Value key, Value value);           // before the dict is shared
+  const Value* find(const Value& key) const;  // raises if the key is unhashable
   const Value* find(std::string_view key) const;
 
   std::vector<Entry> entries;
@@ -169,7 +191,8 @@ struct Dict : Object {
 // A method as a value of its own, as in `message.items is defined`.
 struct MethodEntry;
 struct Method : Object {
-  Method(Budget& owner, Value self, const MethodEntry& method) : Object(owner), receiver(std::move(self)), entry(&method) {
+  Method(Budget& owner, Value self, const MethodEntry& method)
+      : Object(owner), receiver(std::move(self)), entry(&method) {
     charge(sizeof(Method));
   }
   Value receiver;
@@ -183,7 +206,9 @@ struct Namespace {
 
 // The `loop` variable of a for. `changed` is emptied when the loop ends, so that no cycle through it survives.
 struct LoopState : Object {
-  LoopState(Budget& owner, std::vector<Value> values) : Object(owner), items(std::move(values)) { charge(sizeof(LoopState) + items.size() * sizeof(Value)); }
+  LoopState(Budget& owner, std::vector<Value> values) : Object(owner), items(std::move(values)) {
+    charge(sizeof(LoopState) + items.size() * sizeof(Value));
+  }
   std::vector<Value> items;
   size_t index0 = 0;
   std::vector<Value> changed;  // the arguments of the last loop.changed()

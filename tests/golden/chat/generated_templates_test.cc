@@ -15,9 +15,10 @@ uint64_t setting(const char* name, uint64_t otherwise) {
   return value != nullptr ? std::strtoull(value, nullptr, 10) : otherwise;
 }
 
-// `forgiving`: the oracle goes on where Jinja2 raises, so a case that fails here is not held against it (the comparison with Jinja2 has it too).
-void compare(Grammar grammar, const char* name, OracleAnswers (*ask)(const std::vector<OracleCase>&), uint64_t count, double rendered_min,
-             bool forgiving = false) {
+// `forgiving`: the oracle goes on where Jinja2 raises, so a case that fails here is not held against it (the comparison
+// with Jinja2 has it too).
+void compare(Grammar grammar, const char* name, OracleAnswers (*ask)(const std::vector<OracleCase>&), uint64_t count,
+             double rendered_min, bool forgiving = false) {
   const uint64_t seed = setting("BOREAS_CHAT_SEED", 1);
   count = setting("BOREAS_CHAT_CASES", count);
   std::vector<OracleCase> cases;
@@ -38,12 +39,18 @@ void compare(Grammar grammar, const char* name, OracleAnswers (*ask)(const std::
     ADD_FAILURE() << "seed " << seed << ", case " << i << ": " << describe_difference(cases[i], ours, theirs);
     if (++shown == 5) break;
   }
-  EXPECT_GE(static_cast<double>(rendered), rendered_min * static_cast<double>(count)) << "the generator makes too many templates that fail";
-  std::cout << name << ": " << count << " templates from seed " << seed << ", " << rendered << " render, " << bytes << " bytes compared\n";
+  EXPECT_GE(static_cast<double>(rendered), rendered_min * static_cast<double>(count))
+      << "the generator makes too many templates that fail";
+  std::cout << name << ": " << count << " templates from seed " << seed << ", " << rendered << " render, " << bytes
+            << " bytes compared\n";
 }
 
-TEST(GeneratedTemplates, WholeGrammarEqualsJinja2) { compare(Grammar::kPython, "jinja2, whole grammar", ask_jinja2, 2000, 0.5); }
-TEST(GeneratedTemplates, SharedGrammarEqualsJinja2) { compare(Grammar::kShared, "jinja2, shared grammar", ask_jinja2, 2000, 0.9); }
+TEST(GeneratedTemplates, WholeGrammarEqualsJinja2) {
+  compare(Grammar::kPython, "jinja2, whole grammar", ask_jinja2, 2000, 0.5);
+}
+TEST(GeneratedTemplates, SharedGrammarEqualsJinja2) {
+  compare(Grammar::kShared, "jinja2, shared grammar", ask_jinja2, 2000, 0.9);
+}
 TEST(GeneratedTemplates, SharedGrammarEqualsHuggingFaceJinja) {
   compare(Grammar::kShared, "@huggingface/jinja, shared grammar", ask_huggingface, 2000, 0.9, true);
 }

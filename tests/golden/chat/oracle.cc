@@ -36,7 +36,9 @@ OracleAnswers ask(const std::string& command, const std::vector<OracleCase>& cas
   {
     std::ofstream out(scratch.file("cases"));
     for (const OracleCase& test : cases) {
-      out << boost::json::serialize(boost::json::object{{"template", test.source}, {"variables", test.variables}, {"now", kTestNow}}) << "\n";
+      out << boost::json::serialize(
+                 boost::json::object{{"template", test.source}, {"variables", test.variables}, {"now", kTestNow}})
+          << "\n";
     }
   }
   const std::string line = command + " " + scratch.file("cases") + " " + scratch.file("results");
@@ -64,7 +66,8 @@ OracleAnswers ask_jinja2(const std::vector<OracleCase>& cases) {
 }
 
 OracleAnswers ask_huggingface(const std::vector<OracleCase>& cases) {
-  if (!std::filesystem::exists(kModules + "/@huggingface/jinja")) return {"tests/npm/node_modules is absent (npm ci in tests/npm)", {}};
+  if (!std::filesystem::exists(kModules + "/@huggingface/jinja"))
+    return {"tests/npm/node_modules is absent (npm ci in tests/npm)", {}};
   static const bool kInstalled = succeeds("node --version");
   if (!kInstalled) return {"node is not installed", {}};
   return ask("node " + kSource + "/tests/golden/chat/oracle_huggingface.mjs " + kModules, cases);
@@ -104,15 +107,18 @@ std::string describe_difference(const OracleCase& test, const OracleAnswer& ours
   std::ostringstream out;
   if (ours.ok && theirs.ok) {
     const size_t common = static_cast<size_t>(
-        std::mismatch(ours.text.begin(), ours.text.end(), theirs.text.begin(), theirs.text.end()).first - ours.text.begin());
+        std::mismatch(ours.text.begin(), ours.text.end(), theirs.text.begin(), theirs.text.end()).first -
+        ours.text.begin());
     const size_t from = common > 60 ? common - 60 : 0;
-    out << "first difference at byte " << common << "\n  ours:   " << ours.text.substr(from, 160) << "\n  oracle: " << theirs.text.substr(from, 160);
+    out << "first difference at byte " << common << "\n  ours:   " << ours.text.substr(from, 160)
+        << "\n  oracle: " << theirs.text.substr(from, 160);
   } else {
-    out << "ours " << (ours.ok ? "rendered: " : "failed: ") << ours.text.substr(0, 300) << "\noracle " << (theirs.ok ? "rendered: " : "failed: ")
-        << theirs.text.substr(0, 300);
+    out << "ours " << (ours.ok ? "rendered: " : "failed: ") << ours.text.substr(0, 300) << "\noracle "
+        << (theirs.ok ? "rendered: " : "failed: ") << theirs.text.substr(0, 300);
   }
   constexpr size_t kShown = 3000;
-  out << "\ntemplate:\n" << test.source.substr(0, kShown) << "\nvariables: " << boost::json::serialize(test.variables).substr(0, kShown);
+  out << "\ntemplate:\n"
+      << test.source.substr(0, kShown) << "\nvariables: " << boost::json::serialize(test.variables).substr(0, kShown);
   return out.str();
 }
 

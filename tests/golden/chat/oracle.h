@@ -1,4 +1,5 @@
-// The two oracle engines of the chat template tests, run as subprocesses over a file of cases: python3-jinja2 (Debian's, /usr/bin/python3) and npm
+// The two oracle engines of the chat template tests, run as subprocesses over a file of cases: python3-jinja2
+// (Debian's, /usr/bin/python3) and npm
 // @huggingface/jinja (tests/npm). Used by the tests of this folder only.
 #pragma once
 
@@ -22,7 +23,8 @@ struct OracleAnswer {
   std::string text;  // rendered, or the error
 };
 
-// One answer per case. If the oracle is not installed, `missing` says so and there are no answers; if it is but fails, the test fails.
+// One answer per case. If the oracle is not installed, `missing` says so and there are no answers; if it is but fails,
+// the test fails.
 struct OracleAnswers {
   std::string missing;
   std::vector<OracleAnswer> answers;
@@ -33,7 +35,8 @@ OracleAnswers ask_huggingface(const std::vector<OracleCase>& cases);
 // Our engine on the same case.
 OracleAnswer ask_boreas(const OracleCase& test);
 
-// The chat templates of an npm tokenizer package by name ("default" for a single one); empty if the package is not installed.
+// The chat templates of an npm tokenizer package by name ("default" for a single one); empty if the package is not
+// installed.
 struct NamedTemplate {
   std::string name, source;
 };

@@ -1,7 +1,7 @@
 // Second oracle of the chat template tests: npm @huggingface/jinja, the engine of transformers.js.
 //
 // usage: node oracle_huggingface.mjs NODE_MODULES CASES RESULTS
-// Formats of CASES and RESULTS: see oracle_jinja2.py; "now" is not used, because this engine takes the time from the clock.
+// Formats of CASES and RESULTS: see oracle_jinja2.py; "now" is not used: this engine takes the time from the clock.
 import fs from "node:fs";
 import path from "node:path";
 import { pathToFileURL } from "node:url";

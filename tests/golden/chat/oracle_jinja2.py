@@ -2,8 +2,8 @@
 """First oracle of the chat template tests: Debian's python3-jinja2 with Hugging Face's settings.
 
 usage: oracle_jinja2.py CASES RESULTS
-CASES has one JSON object a line: {"template": ..., "variables": {...}, "now": seconds since 1970}; RESULTS gets one line for each,
-{"ok": true, "text": ...} or {"ok": false, "error": ...}.
+CASES has one JSON object a line: {"template": ..., "variables": {...}, "now": seconds since 1970}; RESULTS gets one
+line for each, {"ok": true, "text": ...} or {"ok": false, "error": ...}.
 """
 import json
 import os

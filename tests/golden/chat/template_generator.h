@@ -1,5 +1,6 @@
-// Random small templates over the grammar that the Jinja engine supports, with random variables to render them with: same seed, same case. Most
-// render; some fail on purpose or by chance (a missing key, a wrong type), which every engine must notice as well.
+// Random small templates over the grammar that the Jinja engine supports, with random variables to render them with:
+// same seed, same case. Most render; some fail on purpose or by chance (a missing key, a wrong type), which every
+// engine must notice as well.
 #pragma once
 
 #include <string>
@@ -11,8 +12,9 @@
 namespace boreas {
 
 enum class Grammar {
-  kPython,   // everything the engine supports, held against Jinja2
-  kShared,   // what Jinja2 and @huggingface/jinja understand alike, held against both (the list of what is left out is in template_generator.cc)
+  kPython,  // everything the engine supports, held against Jinja2
+  kShared,  // what Jinja2 and @huggingface/jinja understand alike, held against both (the list of what is left out is
+            // in template_generator.cc)
 };
 
 class TemplateGenerator {
@@ -29,9 +31,11 @@ class TemplateGenerator {
 
   uint32_t below(uint32_t bound) { return prng_.below(bound); }
   bool chance(uint32_t percent) { return below(100) < percent; }
-  std::string pick(std::initializer_list<const char*> options) { return options.begin()[below(static_cast<uint32_t>(options.size()))]; }
-  // One of the lines; the templates name sub-expressions: $t text, $i int, $b bool, $T texts, $I ints, $R rows, $D dict, $n number,
-  // $a any, $q literal text, $p a separator, $j a small whole number.
+  std::string pick(std::initializer_list<const char*> options) {
+    return options.begin()[below(static_cast<uint32_t>(options.size()))];
+  }
+  // One of the lines; the templates name sub-expressions: $t text, $i int, $b bool, $T texts, $I ints, $R rows, $D
+  // dict, $n number, $a any, $q literal text, $p a separator, $j a small whole number.
   std::string choose(std::initializer_list<const char*> lines, int depth);
   std::string fill(const char* line, int depth);
 

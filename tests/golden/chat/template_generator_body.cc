@@ -15,7 +15,8 @@ std::string TemplateGenerator::print(const std::string& inner) {
 
 std::string TemplateGenerator::data() {
   if (shared_) return pick({"", "", "\n", " ", "text", "a\n", "\n\nb ", "  \n  ", "x: ", "<|T|>", "é\n"});
-  return pick({"", "", "\n", " ", "text", "  ", "a\n", "\n\nb ", "  \n  ", "\t", "x: ", "<|T|>", "{ }", "é\n", "%}", "\r\n", "}}", "# { ", "\xc2\xa0"});
+  return pick({"", "", "\n", " ", "text", "  ", "a\n", "\n\nb ", "  \n  ", "\t", "x: ", "<|T|>", "{ }", "é\n", "%}",
+               "\r\n", "}}", "# { ", "\xc2\xa0"});
 }
 
 std::string TemplateGenerator::body(int depth) {
@@ -53,9 +54,18 @@ std::string TemplateGenerator::for_block(int depth) {
   const std::string name = fresh();
   std::string head;
   switch (below(shared_ ? 4 : 6)) {
-    case 0: head = name + " in " + texts(2); visible_.push_back({name, Type::kText}); break;
-    case 1: head = name + " in " + ints(2); visible_.push_back({name, Type::kInt}); break;
-    case 2: head = name + " in " + rows(2); visible_.push_back({name, Type::kDict}); break;
+    case 0:
+      head = name + " in " + texts(2);
+      visible_.push_back({name, Type::kText});
+      break;
+    case 1:
+      head = name + " in " + ints(2);
+      visible_.push_back({name, Type::kInt});
+      break;
+    case 2:
+      head = name + " in " + rows(2);
+      visible_.push_back({name, Type::kDict});
+      break;
     case 3: {
       const std::string value = fresh();
       head = name + ", " + value + " in " + dict(1) + (shared_ || chance(60) ? ".items()" : "|dictsort");
@@ -63,8 +73,13 @@ std::string TemplateGenerator::for_block(int depth) {
       if (!shared_) visible_.push_back({value, Type::kText});
       break;
     }
-    case 4: head = name + " in " + any(2); break;
-    default: head = name + " in " + text(1); visible_.push_back({name, Type::kText}); break;
+    case 4:
+      head = name + " in " + any(2);
+      break;
+    default:
+      head = name + " in " + text(1);
+      visible_.push_back({name, Type::kText});
+      break;
   }
   // Jinja2 and our engine differ in what `loop` is inside a loop's own filter, so it is not used there.
   const int loops = loops_;
@@ -74,7 +89,9 @@ std::string TemplateGenerator::for_block(int depth) {
   std::string out = tag("for " + head) + body(depth - 1);
   if (!shared_ && chance(15)) out += print("loop.cycle('x', " + text(1) + ")");
   if (!shared_ && chance(10)) out += print("loop.changed(" + text(1) + ")");
-  if (chance(20)) out += print("'p' if loop.previtem is defined else 'q'") + print(shared_ ? "'n' if loop.nextitem is defined else 'm'" : "loop.nextitem");
+  if (chance(20))
+    out += print("'p' if loop.previtem is defined else 'q'") +
+           print(shared_ ? "'n' if loop.nextitem is defined else 'm'" : "loop.nextitem");
   visible_.resize(visible);
   loops_ = loops;
   if (chance(20)) out += tag("else") + body(depth - 1);
@@ -90,7 +107,8 @@ std::string TemplateGenerator::set_block(int depth) {
   if (chance(15)) {
     const int loops = loops_;
     loops_ = shared_ ? loops_ : 0;
-    out = tag(shared_ || chance(60) ? "set " + name : "set " + name + " | trim | upper") + body(depth - 1) + tag("endset");
+    out = tag(shared_ || chance(60) ? "set " + name : "set " + name + " | trim | upper") + body(depth - 1) +
+          tag("endset");
     loops_ = loops;
     visible_.push_back({name, Type::kText});
   } else if (!shared_ && chance(10)) {
@@ -121,7 +139,8 @@ std::string TemplateGenerator::macro_block(int depth) {
   loops_ = loops;
   visible_ = std::move(outside);
   // The second parameter is called k, as text() calls it; inside it has a name of its own.
-  std::string out = tag("macro " + name + "(" + name + "p, k=" + (shared_ ? "3" : integer(1)) + ")") + tag("set " + name + "q = k") + inside + tag("endmacro");
+  std::string out = tag("macro " + name + "(" + name + "p, k=" + (shared_ ? "3" : integer(1)) + ")") +
+                    tag("set " + name + "q = k") + inside + tag("endmacro");
   if (loops_ == 0 && depth >= 2) macros_.push_back(name);
   return out + print(name + "(" + text(1) + (chance(40) ? ", " + integer(1) : "") + ")");
 }
@@ -131,7 +150,10 @@ std::string TemplateGenerator::scoped_block(int depth) {
   loops_ = 0;
   std::string out;
   switch (below(5)) {
-    case 0: out = tag("filter " + pick({"upper", "trim", "indent(2)", "replace('a', 'A')", "trim|length", "title"})) + body(depth - 1) + tag("endfilter"); break;
+    case 0:
+      out = tag("filter " + pick({"upper", "trim", "indent(2)", "replace('a', 'A')", "trim|length", "title"})) +
+            body(depth - 1) + tag("endfilter");
+      break;
     case 1: {
       const std::string name = fresh();
       out = tag("with " + name + " = " + text(2));
@@ -140,7 +162,9 @@ std::string TemplateGenerator::scoped_block(int depth) {
       visible_.pop_back();
       break;
     }
-    case 2: out = tag("generation") + body(depth - 1) + tag("endgeneration"); break;
+    case 2:
+      out = tag("generation") + body(depth - 1) + tag("endgeneration");
+      break;
     case 3: {
       std::string raw = tag("raw");
       if (raw.find("+%}") != std::string::npos) raw = "{% raw %}";
@@ -149,8 +173,8 @@ std::string TemplateGenerator::scoped_block(int depth) {
     }
     default: {
       const std::string name = fresh();
-      out = tag("macro " + name + "(x='d')") + "[" + print("caller(x)") + "]" + data() + tag("endmacro") + tag("call(y) " + name + "(" + text(1) + ")") + print("y") + body(depth - 1) +
-            tag("endcall");
+      out = tag("macro " + name + "(x='d')") + "[" + print("caller(x)") + "]" + data() + tag("endmacro") +
+            tag("call(y) " + name + "(" + text(1) + ")") + print("y") + body(depth - 1) + tag("endcall");
     }
   }
   loops_ = loops;
@@ -158,8 +182,9 @@ std::string TemplateGenerator::scoped_block(int depth) {
 }
 
 std::string TemplateGenerator::random_text() {
-  static constexpr const char* kPieces[] = {"a",  "b",  " ",  "Hello", "x,y",  "1",    "\n", "é",   "user", "'",   "\"",        "A b",
-                                            "ab", "  ", "\\", "<b>",   "日本", "😀", "\t", "end", "&",    "</p>", "<|END|>", "Zz"};
+  static constexpr const char* kPieces[] = {"a",    "b", " ",  "Hello", "x,y", "1",    "\n",      "é",
+                                            "user", "'", "\"", "A b",   "ab",  "  ",   "\\",      "<b>",
+                                            "日本", "😀", "\t", "end",   "&",   "</p>", "<|END|>", "Zz"};
   std::string out;
   for (uint32_t count = below(5); count > 0; --count) {
     const std::string piece = kPieces[below(static_cast<uint32_t>(std::size(kPieces)))];
@@ -179,8 +204,18 @@ boost::json::object TemplateGenerator::variables() {
   if (chance(50)) d["Other"] = random_text();
   if (!shared_ && chance(50)) d["items2"] = rows;
   const boost::json::object first = rows[0].as_object();
-  return {{"s", random_text()}, {"t", random_text()}, {"n", prng_.between(shared_ ? 0 : -3, 9)}, {"f", 0.25 * static_cast<double>(prng_.between(-40, 40)) + 0.125},
-          {"b", chance(50)}, {"z", nullptr}, {"xs", xs}, {"ys", ys}, {"rows", rows}, {"d", d}, {"R0", first}, {"I0", xs[0]},
+  return {{"s", random_text()},
+          {"t", random_text()},
+          {"n", prng_.between(shared_ ? 0 : -3, 9)},
+          {"f", 0.25 * static_cast<double>(prng_.between(-40, 40)) + 0.125},
+          {"b", chance(50)},
+          {"z", nullptr},
+          {"xs", xs},
+          {"ys", ys},
+          {"rows", rows},
+          {"d", d},
+          {"R0", first},
+          {"I0", xs[0]},
           {"nested", {{"a", {{"b", {1, {{"c", "deep"}}}}, {"k", random_text()}}}}}};
 }
 
