@@ -110,36 +110,49 @@ Verdict verify(const Program& program);
 Result<Program> compile(const ModelConfig& config, const DeviceSpec& device, int32_t rows_max);
 
 // ---- look at it
+// Of one op, over all workers and layers.
 struct OpTotals {
   int64_t tasks = 0;
-  int64_t bytes_fixed = 0;  // streamed per step, all workers, for one unit where the count is known only at run time
+  int64_t bytes = 0;             // streamed in a step
+  int64_t worker_bytes_min = 0;  // of that, the least and most loaded worker
+  int64_t worker_bytes_max = 0;
+  int64_t chunks_max = 0;  // of one task, and so of the ring, the most loaded worker's
 };
 
+// A step of `rows` rows that have `context` positions each and hit as many distinct experts as they can.
 struct ProgramSummary {
-  std::array<OpTotals, kOps> ops{};
+  std::array<OpTotals, kOps> ops{};  // streams count for the op that takes them, not for LOAD
   int64_t tasks = 0;
-  int32_t hops_per_layer = 0;    // longest chain of hops through one MoE layer
-  int64_t worker_bytes_min = 0;  // streamed weight bytes of the least and most loaded worker, batch 1, top-k experts
+  int32_t hops_per_layer = 0;       // hand-offs in a MoE layer
+  int32_t hop_chain_per_layer = 0;  // of them one after the other
+  int64_t worker_bytes_min = 0;     // streamed by the least and most loaded worker: weights and whole KV pages
   int64_t worker_bytes_max = 0;
-  int64_t step_bytes = 0;   // weights (top-k experts a row, all distinct) and KV at `context`
+  int64_t chunks_max = 0;   // chunks that the most loaded worker's ring turns over in a step
+  int64_t step_bytes = 0;   // what the step must read: weights, visible KV rows, norms, embedding rows
   double predicted_us = 0;  // step_bytes at the data-sheet bandwidth; 0 if the device has none
 };
 ProgramSummary summarize(const Program& program, int32_t rows, int32_t context);
 
 std::string dump_json(const Program& program);                  // every list of every worker
 std::string dump_text(const Program& program, int32_t worker);  // one worker's lists, a task a line
-std::string draw_layer_svg(const Program& program,
-                           int32_t layer);  // the lists of one layer of two workers, with waits and hops
+// The lists of one layer of two workers by role, with barriers and hops, over an estimated time axis.
+std::string draw_layer_svg(const Program& program, int32_t layer);
 
 struct MemoryLine {
   std::string what;
   int64_t bytes = 0;
 };
+struct ContextFit {
+  int64_t positions = 0;  // of each sequence
+  int64_t sequences = 0;  // that fit side by side
+};
 struct MemoryBudget {
   std::string device;
+  int64_t memory_bytes = 0;
   std::vector<MemoryLine> lines;
   int64_t kv_bytes = 0;        // left for pages
-  int64_t positions_full = 0;  // context of one sequence that fits, sliding window pages included
+  int64_t positions_full = 0;  // context of one sequence that fits, sliding pages of its window and chunk included
+  std::vector<ContextFit> fits;
 };
 // Weights, activations and reserve against a memory of this size; page sizes from the config.
 MemoryBudget memory_budget(const ModelConfig& config, const std::string& device, int64_t memory_bytes);
@@ -147,5 +160,7 @@ MemoryBudget memory_budget(const ModelConfig& config, const std::string& device,
 int64_t page_bytes_full(const ModelConfig& config);
 int64_t page_bytes_sliding(const ModelConfig& config);
 int64_t weight_bytes(const ModelConfig& config);
+// Both halves of all hop buffers for so many rows.
+int64_t hop_bytes(const ModelConfig& config, int32_t rows);
 
 }  // namespace boreas

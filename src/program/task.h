@@ -95,4 +95,20 @@ struct TaskDesc {
 };
 static_assert(sizeof(TaskDesc) == kTaskWords * sizeof(int32_t));
 
+// For dumps, traces and messages; "none" for a number out of range.
+constexpr const char* role_name(Role role) {
+  constexpr const char* kNames[kRoles] = {"producer", "router", "messenger", "consumer"};
+  return kNames[static_cast<int32_t>(role)];
+}
+constexpr const char* hop_name(int32_t hop) {
+  constexpr const char* kNames[kHops] = {"residual",  "logit", "qkv",    "partial",
+                                         "attention", "inner", "logits", "token"};
+  return hop >= 0 && hop < kHops ? kNames[hop] : "none";
+}
+constexpr const char* slot_name(int32_t slot) {
+  constexpr const char* kNames[kSlots] = {"normed", "qkv",       "attention", "inner",
+                                          "route",  "route_odd", "residual",  "projected"};
+  return slot >= 0 && slot < kSlots ? kNames[slot] : "none";
+}
+
 }  // namespace boreas

@@ -37,9 +37,6 @@ int32_t gathered_hop(int32_t slot);
 
 // "worker 3 consumer task 17 (qkv, layer 4)".
 std::string describe_task(const Program& program, int32_t worker, Role role, size_t index);
-const char* role_name(Role role);
-const char* hop_name(int32_t hop);
-const char* slot_name(int32_t slot);
 
 // ---- the walk
 // Steps that are unrolled. Every edge of the order goes from a step to itself or a later one, and all steps but the

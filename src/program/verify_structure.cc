@@ -6,11 +6,6 @@
 namespace boreas::verification {
 namespace {
 
-constexpr const char* kRoleNames[kRoles] = {"producer", "router", "messenger", "consumer"};
-constexpr const char* kHopNames[kHops] = {"residual",  "logit", "qkv",    "partial",
-                                          "attention", "inner", "logits", "token"};
-constexpr const char* kSlotNames[kSlots] = {"normed", "qkv",       "attention", "inner",
-                                            "route",  "route_odd", "residual",  "projected"};
 constexpr int32_t kNoLayer = -2;  // of a hop use that nobody has published yet
 
 bool in_range(int32_t value, int32_t low, int32_t high) { return value >= low && value < high; }
@@ -59,9 +54,9 @@ class StructureCheck {
       const int64_t needed = slot_bytes(program_.config, program_.workers(), program_.rows_max, static_cast<Slot>(i));
       if (slot.bytes < needed)
         problem_ =
-            std::string("slot ") + kSlotNames[i] + " has " + text_of(slot.bytes) + " bytes, needs " + text_of(needed);
+            std::string("slot ") + slot_name(i) + " has " + text_of(slot.bytes) + " bytes, needs " + text_of(needed);
       else if (slot.offset < 0 || slot.offset % kSlotAlign != 0 || slot.offset + slot.bytes > program_.slot_bytes)
-        problem_ = std::string("slot ") + kSlotNames[i] + " lies at byte " + text_of(slot.offset) + " of " +
+        problem_ = std::string("slot ") + slot_name(i) + " lies at byte " + text_of(slot.offset) + " of " +
                    text_of(program_.slot_bytes) + ", not aligned or beyond the end";
     }
     const int64_t needed = program_.slot_bytes + int64_t{program_.ring_chunks} * device.chunk_bytes;
@@ -84,7 +79,7 @@ class StructureCheck {
     const std::array<int32_t, kHops> expected = {layers + 1, routed, layers, layers, layers, layers, 1, 1};
     for (int32_t hop = 0; hop < kHops; ++hop) {
       if (uses(hop) != expected[static_cast<size_t>(hop)])
-        problem_ = std::string("hop ") + kHopNames[hop] + " has " + text_of(uses(hop)) + " uses a step, the model " +
+        problem_ = std::string("hop ") + hop_name(hop) + " has " + text_of(uses(hop)) + " uses a step, the model " +
                    text_of(expected[static_cast<size_t>(hop)]);
       published_layer_[static_cast<size_t>(hop)].assign(static_cast<size_t>(std::max(uses(hop), 0)), kNoLayer);
     }
@@ -327,10 +322,6 @@ int32_t gathered_hop(int32_t slot) {
   if (slot == static_cast<int32_t>(Slot::kInner)) return static_cast<int32_t>(Hop::kInner);
   return -1;
 }
-
-const char* role_name(Role role) { return kRoleNames[static_cast<size_t>(role)]; }
-const char* hop_name(int32_t hop) { return in_range(hop, 0, kHops) ? kHopNames[hop] : "none"; }
-const char* slot_name(int32_t slot) { return in_range(slot, 0, kSlots) ? kSlotNames[slot] : "none"; }
 
 std::string describe_task(const Program& program, int32_t worker, Role role, size_t index) {
   const std::span<const TaskDesc> list = program.list(worker, role);

@@ -9,6 +9,15 @@ constexpr int64_t kBytesBf16 = 2;
 constexpr int64_t kBytesFp32 = 4;
 constexpr int64_t kBytesRoute = 8;  // expert id and fp32 weight
 
+// Pages [first, end) of a sequence that belong to pieces [piece, piece + pieces).
+int64_t pages_of_pieces(int64_t first, int64_t end, Range pieces) {
+  const auto below = [&](int64_t page) {
+    const int64_t rest = page % kAttentionPieces - pieces.first;
+    return page / kAttentionPieces * pieces.count + std::clamp<int64_t>(rest, 0, pieces.count);
+  };
+  return below(end) - below(first);
+}
+
 }  // namespace
 
 int64_t slot_bytes(const ModelConfig& config, int32_t workers, int32_t rows, Slot slot) {
@@ -57,6 +66,24 @@ int64_t stream_unit_bytes(const ModelConfig& config, LoadOp::Stream stream, cons
       return int64_t{args[DownOp::kCount]} * config.dense_width * kBytesBf16;
     case LoadOp::kLmHead:
       return args[LmHeadOp::kCount] * hidden_row;
+  }
+  return 0;
+}
+
+int64_t stream_units(const ModelConfig& config, const TaskDesc& consumer, int32_t rows, int32_t context) {
+  const int32_t* args = consumer.args;
+  switch (static_cast<StreamCount>(consumer.stream_count)) {
+    case StreamCount::kOne:
+      return 1;
+    case StreamCount::kExperts:
+      return std::min<int64_t>(config.experts, int64_t{rows} * config.experts_per_token);
+    case StreamCount::kPages: {
+      // The newest row's K and V come from a slot; its page is streamed for the rows before it.
+      const int64_t first = first_visible(context - 1, args[AttentionOp::kSliding] != 0, config.window);
+      const Range pieces{args[AttentionOp::kPieceFirst], args[AttentionOp::kPieceCount]};
+      return int64_t{rows} * args[AttentionOp::kHeadCount] *
+             pages_of_pieces(first / kLayoutPagePositions, ceil_div(context, kLayoutPagePositions), pieces);
+    }
   }
   return 0;
 }

@@ -21,6 +21,9 @@ int64_t slot_bytes(const ModelConfig& config, int32_t workers, int32_t rows, Slo
 // of one head and layer. 0 where the worker's share is empty.
 int64_t stream_unit_bytes(const ModelConfig& config, LoadOp::Stream stream, const TaskDesc& consumer);
 
+// Units of it in a step of `rows` rows with `context` positions each that hit as many distinct experts as they can.
+int64_t stream_units(const ModelConfig& config, const TaskDesc& consumer, int32_t rows, int32_t context);
+
 // What a consumer task of this op streams in this layer; -1: nothing.
 int32_t stream_of(const ModelConfig& config, Op op, int32_t layer);
 

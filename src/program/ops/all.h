@@ -42,4 +42,16 @@ inline void task_writes(const TaskDesc& task, AccessList& list) {
   }
 }
 
+// Names of args[0], args[1], ... with blanks between: the enumerators of the op's Arg.
+constexpr const char* op_arg_names(Op op) {
+  switch (op) {
+#define BOREAS_OP_ARG_NAMES(enumerator, contract, name, role) \
+  case Op::enumerator:                                        \
+    return contract::kArgNames;
+    BOREAS_OPS(BOREAS_OP_ARG_NAMES)
+#undef BOREAS_OP_ARG_NAMES
+  }
+  return "";
+}
+
 }  // namespace boreas

@@ -11,6 +11,7 @@ namespace boreas {
 struct AttentionOp {
   // Attends for heads [kHeadFirst, + kHeadCount) over pieces [kPieceFirst, + kPieceCount).
   enum Arg { kHeadFirst, kHeadCount, kSliding, kPieceFirst, kPieceCount };
+  static constexpr const char* kArgNames = "head_first head_count sliding piece_first piece_count";
 
   static void reads([[maybe_unused]] const TaskDesc& task, [[maybe_unused]] AccessList& list) {
     list.slot(Slot::kQkv);

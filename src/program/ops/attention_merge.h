@@ -10,6 +10,7 @@ namespace boreas {
 struct AttentionMergeOp {
   // Rows [kFirst, + kCount) of the queries_per_kv * head_dim outputs of each of the heads [kHeadFirst, + kHeadCount).
   enum Arg { kHeadFirst, kHeadCount, kSliding, kFirst, kCount };
+  static constexpr const char* kArgNames = "head_first head_count sliding first count";
 
   static void reads([[maybe_unused]] const TaskDesc& task, [[maybe_unused]] AccessList& list) {
     list.hop_read(task.wait);

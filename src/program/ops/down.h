@@ -9,6 +9,7 @@ namespace boreas {
 
 struct DownOp {
   enum Arg { kFirst, kCount, kRouteSlot };  // own hidden slice; kRouteSlot -1: dense
+  static constexpr const char* kArgNames = "first count route_slot";
 
   static void reads([[maybe_unused]] const TaskDesc& task, [[maybe_unused]] AccessList& list) {
     list.slot(Slot::kInner);

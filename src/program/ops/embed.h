@@ -9,6 +9,7 @@ namespace boreas {
 
 struct EmbedOp {
   enum Arg { kFirst, kCount };  // own hidden slice
+  static constexpr const char* kArgNames = "first count";
 
   static void reads([[maybe_unused]] const TaskDesc& task, [[maybe_unused]] AccessList& list) {
     list.hop_read(task.wait);

@@ -8,6 +8,7 @@ namespace boreas {
 
 struct GatherOp {
   enum Arg { kSlot, kHeadFirst, kHeadCount };  // destination; KV heads for hop qkv
+  static constexpr const char* kArgNames = "slot head_first head_count";
 
   static void reads([[maybe_unused]] const TaskDesc& task, [[maybe_unused]] AccessList& list) {
     list.hop_read(task.wait);

@@ -8,6 +8,8 @@
 namespace boreas {
 
 struct GatherNormOp {
+  static constexpr const char* kArgNames = "";
+
   static void reads([[maybe_unused]] const TaskDesc& task, [[maybe_unused]] AccessList& list) {
     list.hop_read(task.wait);
   }

@@ -9,6 +9,7 @@ namespace boreas {
 
 struct LmHeadOp {
   enum Arg { kFirst, kCount };  // own vocabulary slice
+  static constexpr const char* kArgNames = "first count";
 
   static void reads([[maybe_unused]] const TaskDesc& task, [[maybe_unused]] AccessList& list) {
     list.slot(Slot::kNormed);

@@ -23,6 +23,7 @@ struct LoadOp {
   // kUnitBytes: bytes of one unit, 0: the item is empty whatever the step's count, and nothing is read for it;
   // kHeadFirst, kHeadCount: KV heads for kKvPages; kRouteSlot: the slot that says which experts, -1 if none.
   enum Arg { kStream, kUnitBytes, kRouteSlot, kHeadFirst, kHeadCount };
+  static constexpr const char* kArgNames = "stream unit_bytes route_slot head_first head_count";
 
   static void reads([[maybe_unused]] const TaskDesc& task, [[maybe_unused]] AccessList& list) {
     if (task.args[kUnitBytes] == 0) return;

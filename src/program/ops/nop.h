@@ -7,6 +7,8 @@
 namespace boreas {
 
 struct NopOp {
+  static constexpr const char* kArgNames = "";
+
   static void reads([[maybe_unused]] const TaskDesc& task, [[maybe_unused]] AccessList& list) {}
   static void writes([[maybe_unused]] const TaskDesc& task, [[maybe_unused]] AccessList& list) {}
 };

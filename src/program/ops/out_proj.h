@@ -8,6 +8,7 @@ namespace boreas {
 
 struct OutProjOp {
   enum Arg { kFirst, kCount };  // own hidden slice
+  static constexpr const char* kArgNames = "first count";
 
   static void reads([[maybe_unused]] const TaskDesc& task, [[maybe_unused]] AccessList& list) {
     list.slot(Slot::kAttention);

@@ -11,6 +11,7 @@ struct QkvOp {
   // Heads [kHeadFirst, + kHeadCount); of each of them rows [kQFirst, + kQCount) of its queries_per_kv * head_dim q rows
   // and the like of its head_dim k and v rows. A worker that serves several heads computes all their rows.
   enum Arg { kHeadFirst, kHeadCount, kRope, kQFirst, kQCount, kKFirst, kKCount, kVFirst, kVCount };
+  static constexpr const char* kArgNames = "head_first head_count rope q_first q_count k_first k_count v_first v_count";
 
   static void reads([[maybe_unused]] const TaskDesc& task, [[maybe_unused]] AccessList& list) {
     list.slot(Slot::kNormed);

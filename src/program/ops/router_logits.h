@@ -9,6 +9,7 @@ namespace boreas {
 
 struct RouterLogitsOp {
   enum Arg { kFirst, kCount };  // own experts
+  static constexpr const char* kArgNames = "first count";
 
   static void reads([[maybe_unused]] const TaskDesc& task, [[maybe_unused]] AccessList& list) {
     list.slot(Slot::kNormed);

@@ -9,6 +9,7 @@ namespace boreas {
 
 struct SampleOp {
   enum Arg { kWorkers };
+  static constexpr const char* kArgNames = "workers";
 
   static void reads([[maybe_unused]] const TaskDesc& task, [[maybe_unused]] AccessList& list) {
     list.hop_read(task.wait);

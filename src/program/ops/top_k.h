@@ -9,6 +9,7 @@ namespace boreas {
 
 struct TopKOp {
   enum Arg { kSlot };  // kRoute or kRouteOdd
+  static constexpr const char* kArgNames = "slot";
 
   static void reads([[maybe_unused]] const TaskDesc& task, [[maybe_unused]] AccessList& list) {
     list.hop_read(task.wait);
