@@ -18,7 +18,7 @@
 namespace boreas {
 
 // What a template may cost. A template over a limit fails; it never hangs or exhausts memory (live values are bounded
-// by 16x output_bytes).
+// by 8x output_bytes + 64 MiB).
 struct TemplateLimits {
   size_t template_bytes = 1 << 20;
   size_t output_bytes = 16 << 20;

@@ -115,7 +115,10 @@ class Message {
   }
 
   Status set_calls() {
-    if (role_ != "assistant") return Ok{};
+    if (role_ != "assistant") {
+      message_.stable_erase("tool_calls");
+      return Ok{};
+    }
     const value* legacy = find(message_, "function_call");
     const value* calls = find(message_, "tool_calls");
     if ((calls == nullptr || calls->is_null()) && legacy != nullptr && legacy->is_object()) {

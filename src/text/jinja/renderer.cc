@@ -11,7 +11,9 @@ namespace boreas::jinja {
 namespace {
 
 // Live values may take this many times the output's limit: room for a long chat built up piece by piece.
-constexpr size_t kLiveFactor = 16;
+constexpr size_t kLiveFactor = 8;
+// And this much besides, for the variables.
+constexpr size_t kLiveBase = 64 << 20;
 // Nested evaluations, macros included: bounds the C++ stack (a level takes a few hundred bytes).
 constexpr int kLevelsMax = 2000;
 
@@ -24,7 +26,7 @@ Renderer::Level::Level(Renderer& renderer) : renderer_(renderer) {
 Renderer::Renderer(const Program& program, const RenderLimits& limits, const boost::json::object& variables,
                    const boost::json::object& fallbacks, std::time_t now)
     : program_(program),
-      budget_(limits.steps, limits.output_bytes * kLiveFactor, limits.output_bytes),
+      budget_(limits.steps, limits.output_bytes * kLiveFactor + kLiveBase, limits.output_bytes),
       depth_max_(limits.depth),
       variables_(variables),
       fallbacks_(fallbacks),
