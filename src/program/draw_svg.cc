@@ -27,11 +27,18 @@ struct TimedTask {
   double end = 0;
 };
 
+int32_t drawn_context(const Program& program) { return std::min(kContext, program.config.context_max); }
+
 // Times of all tasks of layers [first, last] on the drawn workers. Everything before is over at time 0.
 class Timeline {
  public:
   Timeline(const Program& program, std::vector<int32_t> workers, int32_t first, int32_t last)
-      : program_(program), workers_(std::move(workers)), first_(first), last_(last), lanes_(workers_.size() * kRoles) {
+      : program_(program),
+        workers_(std::move(workers)),
+        first_(first),
+        last_(last),
+        context_(drawn_context(program)),
+        lanes_(workers_.size() * kRoles) {
     const double bandwidth = program.device.read_bytes_per_s > 0 ? program.device.read_bytes_per_s : kAssumedBytesPerS;
     bytes_per_us_ = kStreamShare * bandwidth / program.workers() / 1e6;
     arrivals_.resize(workers_.size());
@@ -156,9 +163,9 @@ class Timeline {
 
   int64_t units(size_t w, const TaskDesc& task) const {
     if (static_cast<StreamCount>(task.stream_count) != StreamCount::kPages)
-      return stream_units(program_.config, task, 1, kContext);
+      return stream_units(program_.config, task, 1, context_);
     for (const TaskDesc& consumer : program_.list(workers_[w], Role::kConsumer))
-      if (consumer.stream_item == task.stream_item) return stream_units(program_.config, consumer, 1, kContext);
+      if (consumer.stream_item == task.stream_item) return stream_units(program_.config, consumer, 1, context_);
     return 0;
   }
   int64_t chunks(size_t w, const TaskDesc& task) const { return units(w, task) * task.stream_unit_chunks; }
@@ -167,6 +174,7 @@ class Timeline {
   std::vector<int32_t> workers_;
   int32_t first_, last_;
   double bytes_per_us_ = 1;
+  int32_t context_;
   std::vector<Lane> lanes_;
   std::vector<std::map<int32_t, std::vector<double>>> arrivals_;     // of each worker's barriers
   std::map<Use, std::vector<std::pair<size_t, double>>> published_;  // {worker, time}
@@ -228,7 +236,7 @@ class Picture {
     add("</defs>\n<text x='%.0f' y='26' font-size='16' fill='#222'>Layer %d on workers %d%s of %d (%s, batch 1, "
         "context %d): %s</text>\n",
         kLeft, layer_, workers_.front(), workers_.size() > 1 ? (" and " + std::to_string(workers_[1])).c_str() : "",
-        program_.workers(), program_.device.name.c_str(), kContext,
+        program_.workers(), program_.device.name.c_str(), drawn_context(program_),
         program_.config.layers[static_cast<size_t>(layer_)].sliding ? "sliding window" : "full attention");
     draw_axis(height);
     draw_lanes();

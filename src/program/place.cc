@@ -263,7 +263,7 @@ class Placement {
     if (bytes > 0 && route >= 0) wait_for(load, Role::kProducer, route, slot_writes_[route]);
     // Old KV rows may be streamed as soon as this step has begun here: the first norm of the step comes after every
     // worker's part of the step before, which appended the newest of them. Without it the producer's run-ahead could
-    // pass the append.
+    // pass the append, where no load waits for a route. It costs nothing: the layer's QKV fills the ring meanwhile.
     if (bytes > 0 && node.stream == LoadOp::kKvPages)
       wait_for(load, Role::kProducer, static_cast<int32_t>(Slot::kNormed), 1);
     consumer.stream_count = load.stream_count;

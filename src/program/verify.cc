@@ -206,8 +206,6 @@ class Verifier {
     ClockValue* clock = clocks_.clock(static_cast<size_t>(lane_index));
     current_ = {worker, role, lane.cursor};
     if (lane.cursor == 0) ClockTable::join(clock, launch_clocks_.clock(static_cast<size_t>(step)), clocks_.width());
-    ClockValue& loads = clock[lane_of(worker, Role::kProducer)];
-    if (role == Role::kConsumer) loads = std::max(loads, static_cast<ClockValue>(loads_done));
     const Event event = tick(lane_index);
     join_waits(worker, task, step, event);
     reads_.size = writes_.size = 0;
@@ -217,6 +215,9 @@ class Verifier {
     for (int32_t i = 0; i < writes_.size; ++i) check_write(worker, step, event, task, writes_.items[i]);
     accesses_checked_ += reads_.size + writes_.size;
     ++tasks_checked_;
+    // Chunks arrive while the task is at work: what they tell counts for what comes after it.
+    ClockValue& loads = clock[lane_of(worker, Role::kProducer)];
+    if (role == Role::kConsumer) loads = std::max(loads, static_cast<ClockValue>(loads_done));
     if (task.publish.hop >= 0) publish(worker, step, event, task.publish);
     if (task.arrive >= 0) arrive(worker, event, task.arrive);
     ++lane.cursor;

@@ -48,28 +48,31 @@ class StructureCheck {
   }
 
   void check_memory() {
+    for (int32_t i = 0; i < kSlots && problem_.empty(); ++i) check_slot(i);
+    if (!problem_.empty()) return;
     const DeviceSpec& device = program_.device;
-    for (int32_t i = 0; i < kSlots && problem_.empty(); ++i) {
-      const SlotSpec& slot = program_.slots[static_cast<size_t>(i)];
-      const int64_t needed = slot_bytes(program_.config, program_.workers(), program_.rows_max, static_cast<Slot>(i));
-      if (slot.bytes < needed)
-        problem_ =
-            std::string("slot ") + slot_name(i) + " has " + text_of(slot.bytes) + " bytes, needs " + text_of(needed);
-      else if (slot.offset < 0 || slot.offset % kSlotAlign != 0 || slot.offset + slot.bytes > program_.slot_bytes)
-        problem_ = std::string("slot ") + slot_name(i) + " lies at byte " + text_of(slot.offset) + " of " +
-                   text_of(program_.slot_bytes) + ", not aligned or beyond the end";
-    }
     const int64_t needed = program_.slot_bytes + int64_t{program_.ring_chunks} * device.chunk_bytes;
-    if (device.slot_ring_bytes > 0 && needed > device.slot_ring_bytes)
-      problem_ = "slots and ring need " + text_of(needed) + " bytes, a worker has " + text_of(device.slot_ring_bytes);
     if (program_.ring_chunks < device.ring_chunks_min || program_.ring_chunks > device.ring_chunks_max)
       problem_ = "the ring has " + text_of(program_.ring_chunks) + " chunks, not " + text_of(device.ring_chunks_min) +
                  " to " + text_of(device.ring_chunks_max);
-    if (device.consumer_groups < 1 || program_.ring_chunks % device.consumer_groups != 0)
+    else if (device.slot_ring_bytes > 0 && needed > device.slot_ring_bytes)
+      problem_ = "slots and ring need " + text_of(needed) + " bytes, a worker has " + text_of(device.slot_ring_bytes);
+    else if (device.consumer_groups < 1 || program_.ring_chunks % device.consumer_groups != 0)
       problem_ = "a ring of " + text_of(program_.ring_chunks) + " chunks is no multiple of the " +
                  text_of(device.consumer_groups) + " consumer groups";
-    if (!in_range(program_.producers, 1, std::min(device.producer_warps, program_.ring_chunks) + 1))
+    else if (!in_range(program_.producers, 1, std::min(device.producer_warps, program_.ring_chunks) + 1))
       problem_ = text_of(program_.producers) + " producer warps";
+  }
+
+  void check_slot(int32_t i) {
+    const SlotSpec& slot = program_.slots[static_cast<size_t>(i)];
+    const int64_t needed = slot_bytes(program_.config, program_.workers(), program_.rows_max, static_cast<Slot>(i));
+    if (slot.bytes < needed)
+      problem_ =
+          std::string("slot ") + slot_name(i) + " has " + text_of(slot.bytes) + " bytes, needs " + text_of(needed);
+    else if (slot.offset < 0 || slot.offset % kSlotAlign != 0 || slot.offset + slot.bytes > program_.slot_bytes)
+      problem_ = std::string("slot ") + slot_name(i) + " lies at byte " + text_of(slot.offset) + " of " +
+                 text_of(program_.slot_bytes) + ", not aligned or beyond the end";
   }
 
   void check_hop_uses() {
