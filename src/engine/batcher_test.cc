@@ -26,16 +26,16 @@ TEST(Batcher, NoPromptIsCutIntoRangesOfOne) {
 
 TEST(Batcher, DecodesComeFirst) {
   const std::vector<BatchCandidate> candidates = {prefill(100), decode(), prefill(5), decode(), decode()};
-  EXPECT_EQ(pick_rows(candidates, 20, 8), (std::vector<int32_t>{12, 1, 5, 1, 1}));
-  EXPECT_EQ(pick_rows(candidates, 20, 3), (std::vector<int32_t>{0, 1, 0, 1, 1}));
-  EXPECT_EQ(pick_rows(candidates, 3, 8), (std::vector<int32_t>{0, 1, 0, 1, 1}));
+  EXPECT_EQ(pick_rows(candidates, {20, 8, 20, 64}), (std::vector<int32_t>{12, 1, 5, 1, 1}));
+  EXPECT_EQ(pick_rows(candidates, {20, 3, 20, 64}), (std::vector<int32_t>{0, 1, 0, 1, 1}));
+  EXPECT_EQ(pick_rows(candidates, {3, 8, 3, 64}), (std::vector<int32_t>{0, 1, 0, 1, 1}));
 }
 
 TEST(Batcher, TheOldestPrefillKeepsHalf) {
   const std::vector<BatchCandidate> candidates = {prefill(1000), prefill(900), prefill(20), prefill(30)};
-  EXPECT_EQ(pick_rows(candidates, 100, 8), (std::vector<int32_t>{50, 0, 20, 30}));
-  EXPECT_EQ(pick_rows(candidates, 200, 8), (std::vector<int32_t>{100, 50, 20, 30}));
-  EXPECT_EQ(pick_rows(candidates, 200, 2), (std::vector<int32_t>{100, 0, 20, 0}));
+  EXPECT_EQ(pick_rows(candidates, {100, 8, 100, 64}), (std::vector<int32_t>{50, 0, 20, 30}));
+  EXPECT_EQ(pick_rows(candidates, {200, 8, 200, 64}), (std::vector<int32_t>{100, 50, 20, 30}));
+  EXPECT_EQ(pick_rows(candidates, {200, 2, 200, 64}), (std::vector<int32_t>{100, 0, 20, 0}));
 }
 
 TEST(Batcher, StaysInItsBudgetAndMoves) {
@@ -50,7 +50,7 @@ TEST(Batcher, StaysInItsBudgetAndMoves) {
     }
     const int32_t tokens = singles + 3 + static_cast<int32_t>(prng.below(200));
     const int32_t rows = static_cast<int32_t>(candidates.size());
-    const auto picked = pick_rows(candidates, tokens, rows);
+    const auto picked = pick_rows(candidates, {tokens, rows, tokens, 64});
     ASSERT_LE(std::accumulate(picked.begin(), picked.end(), 0), tokens) << "seed " << seed << " case " << i;
     bool first = true;
     for (size_t k = 0; k < candidates.size(); ++k) {

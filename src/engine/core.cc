@@ -23,7 +23,10 @@ EngineCore::EngineCore(Executor& executor, const EngineOptions& options, const C
     : executor_(executor),
       clock_(clock),
       limits_(make_limits(executor.info(), options)),
-      ledger_(executor.info().pages_full, executor.info().pages_sliding, executor.info().window) {
+      ledger_(executor.info().pages_full, executor.info().pages_sliding, executor.info().window,
+              options.prefix_hash_seed),
+      host_pages_(options.swap_bytes_max, executor.info().page_bytes_full, executor.info().page_bytes_sliding),
+      pacer_(int64_t{options.step_latency_ms} * 1000000) {
   for (int32_t slot = executor.info().sequence_slots - 1; slot >= 0; --slot) slots_free_.push_back(slot);
 }
 
@@ -49,6 +52,13 @@ void EngineCore::add(RequestId id, Request request, EventSink sink) {
   for (size_t i = 0; i < state.sequences.size(); ++i) {
     state.sequences[i].request = &state;
     state.sequences[i].choice = static_cast<int32_t>(i);
+    state.sequences[i].pages.writer = ++writers_;
+  }
+  if (limits_.prefix_cache) {
+    const std::span<const TokenId> prompt = state.request.prompt;
+    for (size_t end = kPagePositions; end <= prompt.size(); end += kPagePositions) {
+      state.page_hashes.push_back(ledger_.cache().hash_tokens(prompt.subspan(end - kPagePositions, kPagePositions)));
+    }
   }
   if (!healthy()) {
     fail_request(state, fault_);
@@ -98,6 +108,7 @@ void EngineCore::finish(Sequence& sequence, FinishReason reason, TokenEvent even
   if (before == SequenceState::kWaiting) CHECK(waiting_.erase(&sequence) == 1);
   if (before == SequenceState::kRunning) stop_running(sequence);
   if (before != SequenceState::kRunning) ledger_.release(sequence.pages);
+  drop_swapped(sequence);
   sequence.constraint.reset();
   --sequences_left_;
   --request.sequences_left;
@@ -183,12 +194,14 @@ EngineStats EngineCore::stats() const {
   EngineStats stats = counters_;
   stats.running = static_cast<int32_t>(running_.size());
   stats.waiting = static_cast<int32_t>(waiting_.size());
-  const PagePool& full = ledger_.pool(PagePoolKind::kFull);
-  const PagePool& sliding = ledger_.pool(PagePoolKind::kSliding);
-  stats.pages_full_free = full.pages_free();
-  stats.pages_full = full.pages();
-  stats.pages_sliding_free = sliding.pages_free();
-  stats.pages_sliding = sliding.pages();
+  stats.pages_full_free = ledger_.available(PagePoolKind::kFull);
+  stats.pages_full = ledger_.pool(PagePoolKind::kFull).pages();
+  stats.pages_full_cached = ledger_.cache().idle(PagePoolKind::kFull);
+  stats.pages_sliding_free = ledger_.available(PagePoolKind::kSliding);
+  stats.pages_sliding = ledger_.pool(PagePoolKind::kSliding).pages();
+  stats.pages_sliding_cached = ledger_.cache().idle(PagePoolKind::kSliding);
+  stats.swap_bytes_used = host_pages_.bytes_used();
+  stats.swap_bytes_max = host_pages_.bytes_max();
   stats.healthy = healthy();
   return stats;
 }

@@ -20,9 +20,11 @@
 #include "base/clock.h"
 #include "engine/batcher.h"
 #include "engine/engine.h"
+#include "engine/host_pages.h"
 #include "engine/limits.h"
 #include "engine/page_ledger.h"
 #include "engine/sequence.h"
+#include "engine/step_pacer.h"
 #include "exec/executor.h"
 
 namespace boreas {
@@ -51,6 +53,7 @@ class EngineCore {
   // For tests: every request that is not forgotten, and the pools.
   const std::unordered_map<RequestId, std::unique_ptr<RequestState>>& requests() const { return requests_; }
   const PageLedger& ledger() const { return ledger_; }
+  const HostPages& host_pages() const { return host_pages_; }
 
  private:
   struct PlannedRow {
@@ -59,11 +62,14 @@ class EngineCore {
     bool samples = false;
     bool scores = false;
   };
+  // Beside the plan: what apply() and the pacer need to know of it.
   struct InFlight {
     StepTicket ticket = 0;
     StepPlan plan;
     std::vector<PlannedRow> rows;  // beside plan.rows
     std::vector<TokenId> tokens;   // what the rows' token spans point to; reserved, so it never moves
+    int32_t decode_rows = 0;
+    int32_t prefill_tokens = 0;
   };
 
   // core.cc: life of a request
@@ -83,20 +89,44 @@ class EngineCore {
     int32_t sliding = 0;
   };
   void fork_choices();
+  void fork(const Sequence& leader);
   void admit();
   PagesLeft pages_left() const;
-  bool take_pages(const Sequence& sequence, PagesLeft& left) const;
-  void start_running(Sequence& sequence);
+  bool take_pages(Sequence& sequence, PagesLeft& left, std::vector<NodeId>& hit);
+  void start_running(Sequence& sequence, const std::vector<NodeId>& hit);
+  void count_start(Sequence& sequence);
   void open_slot(Sequence& sequence);
   void stop_running(Sequence& sequence);
   void preempt(Sequence& sequence);
   void make_room();
+  bool release_waiting_holder();
+
+  // core_cache.cc: what is taken from the prefix cache and given to it
+  PageText page_text(const Sequence& sequence, int32_t index, std::vector<TokenId>& buffer) const;
+  int32_t hit_pages_max(const Sequence& sequence) const;
+  void find_prefix(Sequence& sequence);
+  std::vector<NodeId> usable_prefix(Sequence& sequence);
+  void open_path(Sequence& sequence);
+  void adopt_prefix(Sequence& sequence, const std::vector<NodeId>& hit);
+  bool page_is_exact(const Sequence& sequence, int32_t index) const;
+  void publish_pages(Sequence& sequence, int32_t end);
+  void verify_pages(Sequence& sequence, int32_t end);
+
+  // core_swap.cc: to host memory and back
+  bool swap_out(Sequence& sequence);
+  bool save_page(PagePoolKind kind, PageId page, SwappedPages::Page& saved);
+  void swap_in(Sequence& sequence);
+  bool restore_pages(Sequence& sequence, const SwappedPages& swapped, const std::vector<bool>& full_missing,
+                     const std::vector<bool>& sliding_missing);
+  int32_t swapped_pages_in_use(const Sequence& sequence) const;
+  void drop_swapped(Sequence& sequence);
 
   // core_step.cc: one step
   bool submit_next();
   bool build_plan(InFlight& step);  // false: results in flight must be applied first
   bool may_run(const Sequence& sequence) const;
   BatchCandidate candidate(const Sequence& sequence) const;
+  BatchBudget budget_for(const std::vector<BatchCandidate>& candidates) const;
   bool cover(Sequence& sequence, int32_t start, int32_t end);
   void add_chunk(InFlight& step, Sequence& sequence, int32_t tokens);
   void add_row(InFlight& step, Sequence& sequence, int32_t start, int32_t end);
@@ -111,6 +141,8 @@ class EngineCore {
   const Clock& clock_;
   const EngineLimits limits_;
   PageLedger ledger_;
+  HostPages host_pages_;
+  StepPacer pacer_;
 
   std::unordered_map<RequestId, std::unique_ptr<RequestState>> requests_;
   std::multimap<int64_t, RequestId> deadlines_;
@@ -122,6 +154,7 @@ class EngineCore {
   std::vector<std::unique_ptr<InFlight>> spare_;
 
   uint64_t arrivals_ = 0;
+  uint64_t writers_ = 0;
   int64_t sequences_left_ = 0;
   int32_t requests_not_started_ = 0;
   int64_t events_ = 0;

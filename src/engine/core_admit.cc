@@ -17,22 +17,24 @@ constexpr int32_t kLookahead = 16;
 
 // The first choice has computed what all share: the others become owners of those pages and queue up for the rest.
 void EngineCore::fork_choices() {
-  for (size_t i = 0; i < running_.size(); ++i) {
-    Sequence& leader = *running_[i];
-    RequestState& request = *leader.request;
-    if (request.share_end == 0 || leader.computed != request.share_end) continue;
-    for (Sequence& sibling : request.sequences) {
-      if (sibling.state != SequenceState::kHeld) continue;
-      ledger_.share(leader.pages, sibling.pages, request.share_end);
-      sibling.computed = request.share_end;
-      start_waiting(sibling);
-    }
+  for (size_t i = 0; i < running_.size(); ++i) fork(*running_[i]);
+}
+
+void EngineCore::fork(const Sequence& leader) {
+  RequestState& request = *leader.request;
+  if (request.share_end == 0 || leader.computed != request.share_end) return;
+  for (Sequence& sibling : request.sequences) {
+    if (sibling.state != SequenceState::kHeld) continue;
+    ledger_.share(leader.pages, sibling.pages, request.share_end);
+    sibling.computed = request.share_end;
+    sibling.exact = leader.exact;
+    start_waiting(sibling);
   }
 }
 
-// Free pages that running sequences do not need for the tokens they already have.
+// Available pages that running sequences do not need for the tokens they already have.
 EngineCore::PagesLeft EngineCore::pages_left() const {
-  PagesLeft left{ledger_.pool(PagePoolKind::kFull).pages_free(), ledger_.pool(PagePoolKind::kSliding).pages_free()};
+  PagesLeft left{ledger_.available(PagePoolKind::kFull), ledger_.available(PagePoolKind::kSliding)};
   for (const Sequence* sequence : running_) {
     const int32_t positions = std::min(sequence->known_length() + 1, sequence->length_max(limits_));
     left.full -= ledger_.full_missing(sequence->pages, positions);
@@ -41,17 +43,33 @@ EngineCore::PagesLeft EngineCore::pages_left() const {
   return left;
 }
 
-// Room for all that the sequence has so far and one token more; then it is subtracted.
-bool EngineCore::take_pages(const Sequence& sequence, PagesLeft& left) const {
+// Room for all that the sequence has so far and one token more; then it is subtracted. Pages that it shares with
+// running sequences cost nothing; cached pages that nobody uses are among the available ones and cost as much as
+// others. hit: what it takes from the prefix cache.
+bool EngineCore::take_pages(Sequence& sequence, PagesLeft& left, std::vector<NodeId>& hit) {
+  hit.clear();
   const int32_t positions = std::min(sequence.known_length() + 1, sequence.length_max(limits_));
-  const int32_t full = ledger_.full_missing(sequence.pages, positions);
+  int32_t full = ledger_.full_missing(sequence.pages, positions);
   const int32_t sliding = ledger_.sliding_missing(sequence.pages, positions);
+  if (sequence.swapped != nullptr) {
+    full -= swapped_pages_in_use(sequence);
+  } else if (sequence.pages.empty()) {
+    find_prefix(sequence);
+    // Even if all of them are in use already.
+    if (full - sequence.match.pages > left.full && !running_.empty()) return false;
+    hit = usable_prefix(sequence);
+    const PagePool& pool = ledger_.pool(PagePoolKind::kFull);
+    for (const NodeId node : hit) {
+      full -= pool.references(ledger_.cache().node(node).at(PagePoolKind::kFull).page) > 1;
+    }
+  }
   if (full > left.full || sliding > left.sliding) return false;
   left.full -= full;
   left.sliding -= sliding;
   return true;
 }
 
+// Preempted sequences return in their order: none starts while an older one of them waits for pages.
 void EngineCore::admit() {
   if (waiting_.empty()) return;
   const auto full_house = [&] {
@@ -60,24 +78,32 @@ void EngineCore::admit() {
   if (full_house()) return;
   PagesLeft left = pages_left();
   std::vector<Sequence*> passed_over;
-  for (auto next = waiting_.begin(); next != waiting_.end() && !full_house();) {
-    Sequence& sequence = **next++;
-    // Alone it fits by construction (limits.h), whatever waiting choices still hold.
-    if (!take_pages(sequence, left) && !running_.empty()) {
+  std::vector<NodeId> hit;
+  bool preempted_waits = false;
+  for (auto next = waiting_.begin(); next != waiting_.end() && !full_house() && healthy();) {
+    Sequence& sequence = **next;
+    bool fits = take_pages(sequence, left, hit) && !(sequence.preempted && preempted_waits);
+    // Alone it fits by construction (limits.h), once waiting choices give up what they hold.
+    while (!fits && running_.empty() && release_waiting_holder()) {
+      left = pages_left();
+      fits = take_pages(sequence, left, hit);
+    }
+    ++next;
+    if (!fits && !running_.empty()) {
       passed_over.push_back(&sequence);
+      preempted_waits = preempted_waits || sequence.preempted;
       if (sequence.bypassed >= kBypassMax || static_cast<int32_t>(passed_over.size()) >= kLookahead) return;
       continue;
     }
     for (Sequence* older : passed_over) ++older->bypassed;
-    start_running(sequence);
+    start_running(sequence, hit);
   }
 }
 
-void EngineCore::start_running(Sequence& sequence) {
+void EngineCore::start_running(Sequence& sequence, const std::vector<NodeId>& hit) {
   CHECK(waiting_.erase(&sequence) == 1);
   sequence.state = SequenceState::kRunning;
   running_.insert(std::upper_bound(running_.begin(), running_.end(), &sequence, RunsBefore()), &sequence);
-  mark_started(*sequence.request);
   const Request& request = sequence.request->request;
   if (!sequence.constraint_made && request.make_constraint) sequence.constraint = request.make_constraint();
   sequence.constraint_made = true;
@@ -88,6 +114,24 @@ void EngineCore::start_running(Sequence& sequence) {
   sequence.slot = slots_free_.back();
   slots_free_.pop_back();
   open_slot(sequence);
+  if (sequence.swapped != nullptr) {
+    swap_in(sequence);
+    return;
+  }
+  adopt_prefix(sequence, hit);
+  count_start(sequence);
+  fork(sequence);
+}
+
+void EngineCore::count_start(Sequence& sequence) {
+  RequestState& request = *sequence.request;
+  if (request.started) return;
+  mark_started(request);
+  const int32_t prompt = sequence.prompt_length();
+  request.cached_tokens = sequence.computed;
+  counters_.cached_tokens += sequence.computed;
+  counters_.prompt_tokens += prompt - sequence.computed;
+  if (limits_.prefix_cache && !sequence.scores_prompt()) counters_.prefix_query_tokens += prompt;
 }
 
 void EngineCore::open_slot(Sequence& sequence) {
@@ -109,6 +153,8 @@ void EngineCore::stop_running(Sequence& sequence) {
     SequencePages copy = sequence.pages;
     ledger_.release(copy);
     sequence.pages.sliding_first = static_cast<int32_t>(sequence.pages.sliding.size());
+    sequence.pages.path.clear();
+    sequence.pages.root = kNoNode;
     return;
   }
   ledger_.release(sequence.pages);
@@ -117,27 +163,43 @@ void EngineCore::stop_running(Sequence& sequence) {
   sequence.slot = -1;
 }
 
-// Back to the queue, without pages. Its tokens are computed again when it returns: the prompt as a prefill, generated
-// tokens as the executor's arithmetic asks for; the outcome is known, so nothing is drawn twice.
+// Back to the queue, without pages. They go to host memory; without room there the tokens are computed again when it
+// returns: the prompt as a prefill, generated tokens as the executor's arithmetic asks for. The outcome is known, so
+// nothing is drawn twice.
 void EngineCore::preempt(Sequence& sequence) {
   CHECK(sequence.state == SequenceState::kRunning && sequence.rows_in_flight == 0);
+  const bool swapped = swap_out(sequence);
+  if (!healthy()) return;
   stop_running(sequence);
-  sequence.computed = 0;
-  if (sequence.scores_prompt()) sequence.request->prompt_logprobs.clear();
+  if (!swapped) {
+    counters_.recomputations += sequence.computed > 0;
+    sequence.computed = 0;
+    sequence.exact = true;
+    sequence.match = PrefixMatch();
+    if (sequence.scores_prompt()) sequence.request->prompt_logprobs.clear();
+  }
+  sequence.preempted = true;
   start_waiting(sequence);
   ++counters_.preemptions;
 }
 
-// Frees pages, youngest owners first: waiting choices give up the prompt pages they share, then a running sequence is
-// preempted. The oldest sequence is never a victim while there is another, so it always ends.
-void EngineCore::make_room() {
-  CHECK(in_flight_.empty());
+// The youngest waiting choice that owns prompt pages without running gives them up.
+bool EngineCore::release_waiting_holder() {
   for (auto holder = waiting_.rbegin(); holder != waiting_.rend(); ++holder) {
     if ((*holder)->pages.empty()) continue;
     ledger_.release((*holder)->pages);
     (*holder)->computed = 0;
-    return;
+    (*holder)->exact = true;
+    return true;
   }
+  return false;
+}
+
+// Makes pages available, youngest owners first: waiting choices give up the prompt pages they share, then a running
+// sequence is preempted. The oldest sequence is never a victim while there is another, so it always ends.
+void EngineCore::make_room() {
+  CHECK(in_flight_.empty());
+  if (release_waiting_holder()) return;
   CHECK(running_.size() > 1);  // a lone sequence fits (limits.h)
   preempt(*running_.back());
 }

@@ -8,7 +8,7 @@
 namespace boreas {
 namespace {
 
-// Prompt tokens that are scored at once: their logits are [tokens, vocab_size] fp32 somewhere, 64 MiB for 64 tokens
+// Prompt tokens that are scored in a step: their logits are [tokens, vocab_size] fp32 somewhere, 64 MiB for 64 tokens
 // over 262,144 entries.
 constexpr int32_t kScoreTokensMax = 64;
 
@@ -21,6 +21,7 @@ void EngineCore::step() {
   for (Sequence* sequence : running_) ledger_.leave_window(sequence->pages, sequence->range_start());
   fork_choices();
   admit();
+  if (!healthy()) return forget_done();
   const bool submitted = submit_next();
   const bool pipeline_full = static_cast<int32_t>(in_flight_.size()) >= limits_.steps_in_flight_max;
   if (!in_flight_.empty() && (pipeline_full || !submitted)) retire_oldest();
@@ -74,14 +75,28 @@ BatchCandidate EngineCore::candidate(const Sequence& sequence) const {
   const int32_t start = sequence.range_start();
   result.left = (sequence.computed < share_end ? share_end : end) - start;
   result.left_in_all = end - start;
-  result.tokens_max = sequence.scores_prompt() ? kScoreTokensMax : limits_.step_tokens_max;
+  result.tokens_max = limits_.step_tokens_max;
+  result.scored = sequence.scores_prompt();
   return result;
+}
+
+BatchBudget EngineCore::budget_for(const std::vector<BatchCandidate>& candidates) const {
+  BatchBudget budget;
+  budget.tokens = budget.prefill = limits_.step_tokens_max;
+  budget.rows = limits_.rows_max;
+  budget.scored = kScoreTokensMax;
+  const auto decodes = [](const BatchCandidate& candidate) { return candidate.single; };
+  if (std::any_of(candidates.begin(), candidates.end(), decodes)) {
+    budget.prefill = std::min(budget.prefill, pacer_.prefill_tokens_max());
+  }
+  return budget;
 }
 
 bool EngineCore::build_plan(InFlight& step) {
   step.plan.rows.clear();
   step.rows.clear();
   step.tokens.clear();
+  step.decode_rows = step.prefill_tokens = 0;
   for (;;) {
     std::vector<Sequence*> sequences;
     std::vector<BatchCandidate> candidates;
@@ -90,7 +105,7 @@ bool EngineCore::build_plan(InFlight& step) {
       sequences.push_back(sequence);
       candidates.push_back(candidate(*sequence));
     }
-    const auto picked = pick_rows(candidates, limits_.step_tokens_max, limits_.rows_max);
+    const auto picked = pick_rows(candidates, budget_for(candidates));
     for (size_t i = 0; i < sequences.size(); ++i) {
       Sequence& sequence = *sequences[i];
       if (picked[i] == 0 || !candidates[i].single || sequence.state != SequenceState::kRunning) continue;
@@ -125,7 +140,8 @@ bool EngineCore::cover(Sequence& sequence, int32_t start, int32_t end) {
 void EngineCore::add_chunk(InFlight& step, Sequence& sequence, int32_t tokens) {
   const BatchCandidate wanted = candidate(sequence);
   const int32_t start = sequence.range_start();
-  const int32_t reachable = ledger_.reachable_end(sequence.pages, start, start + tokens);
+  ledger_.leave_window(sequence.pages, start);
+  const int32_t reachable = ledger_.reachable_end(sequence.pages, start + tokens);
   const int32_t taken = chunk_tokens(wanted.left, reachable - start);
   if (taken == 0) return;
   CHECK(ledger_.cover(sequence.pages, start, start + taken));
@@ -170,7 +186,9 @@ void EngineCore::add_row(InFlight& step, Sequence& sequence, int32_t start, int3
     row.logits = LogitsWanted::kAll;
     row.prompt_top_logprobs = sequence.request->request.prompt_top_logprobs;
   }
-  if (end <= sequence.prompt_length()) counters_.prompt_tokens += end - std::max(start, sequence.computed);
+  counters_.computed_tokens += end - start;
+  (end - start == 1 ? step.decode_rows : step.prefill_tokens) += end - start;
+  publish_pages(sequence, end);
   sequence.computed = end;
   ++sequence.rows_in_flight;
   sequence.samples_in_flight += planned.samples;
@@ -191,6 +209,7 @@ void EngineCore::retire_oldest() {
   }
   std::unique_ptr<InFlight> step = std::move(in_flight_.front());
   in_flight_.pop_front();
+  pacer_.observe(step->decode_rows, step->prefill_tokens, result.value().elapsed_ns);
   apply(*step, result.value());
   spare_.push_back(std::move(step));
 }
@@ -213,7 +232,11 @@ void EngineCore::apply(InFlight& step, StepResult& result) {
 
 void EngineCore::apply_row(const PlannedRow& planned, RowResult& result) {
   Sequence& sequence = *planned.sequence;
-  if (planned.scores && !apply_prompt_scores(planned, result)) {
+  const bool scores_finite = !planned.scores || apply_prompt_scores(planned, result);
+  if ((planned.samples || planned.scores) && scores_finite && !result.sampled.corrupted) {
+    verify_pages(sequence, planned.end);
+  }
+  if (!scores_finite) {
     fail_request(*sequence.request, "the model's logits are not finite");
   } else if (planned.samples && sequence.request->request.max_tokens == 0) {
     TokenEvent event;

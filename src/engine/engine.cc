@@ -8,6 +8,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <random>
 #include <thread>
 #include <utility>
 
@@ -16,10 +17,23 @@
 
 namespace boreas {
 
+namespace {
+
+EngineOptions with_hash_seed(EngineOptions options) {
+  std::random_device device;
+  while (options.prefix_hash_seed == 0) options.prefix_hash_seed = uint64_t{device()} << 32 | device();
+  return options;
+}
+
+}  // namespace
+
 class Engine::Impl {
  public:
   Impl(Executor& executor, const EngineOptions& options, const Clock& clock)
-      : options_(options), core_(executor, options, clock), limits_(core_.limits()), published_(core_.stats()) {
+      : options_(options),
+        core_(executor, with_hash_seed(options), clock),
+        limits_(core_.limits()),
+        published_(core_.stats()) {
     thread_ = std::thread([this] { run(); });
   }
 

@@ -65,6 +65,12 @@ struct EngineOptions {
   int32_t context_max = 0;                        // --max-model-len; 0: the executor's
   bool prefix_cache = true;
   bool prefix_cache_exact = false;  // reuse only pages whose KV a prefill made
+  uint64_t prefix_hash_seed = 0;    // makes hash collisions unpredictable to clients; 0: the Engine draws one
+  // Host memory for the pages of preempted sequences (--swap-space). Without room for all of a sequence's pages they
+  // are dropped and computed again; the text is the same.
+  int64_t swap_bytes_max = int64_t{4} << 30;
+  // Prefill may delay the decode rows of its step by about so much; 0 = no bound but step_tokens_max.
+  int32_t step_latency_ms = 100;
 };
 
 // Counters and gauges for /metrics; a snapshot.
@@ -72,18 +78,27 @@ struct EngineStats {
   int32_t running = 0;
   int32_t waiting = 0;
   int64_t waiting_tokens = 0;
-  int32_t pages_full_free = 0;
+  int32_t pages_full_free = 0;  // also counts pages that only the prefix cache holds: they are there for the taking
   int32_t pages_full = 0;
   int32_t pages_sliding_free = 0;
   int32_t pages_sliding = 0;
   int64_t steps = 0;
-  int64_t prompt_tokens = 0;  // computed
-  int64_t cached_tokens = 0;  // taken from the prefix cache
+  int64_t prompt_tokens = 0;  // of requests that started, once each, without the cached ones
+  int64_t cached_tokens = 0;  // the others: taken from the prefix cache (hits, in tokens)
   int64_t output_tokens = 0;
   int64_t preemptions = 0;
   int64_t finished[4] = {};  // by FinishReason
   bool healthy = true;       // false after an executor fault; the process should exit
   bool draining = false;
+  int64_t prefix_query_tokens = 0;  // prompt tokens of requests that looked into the prefix cache
+  int64_t computed_tokens = 0;      // by rows of all kinds, repeated work included
+  int32_t pages_full_cached = 0;    // of the free ones, those that the prefix cache holds
+  int32_t pages_sliding_cached = 0;
+  int64_t swapped_out_pages = 0;  // to host memory
+  int64_t swapped_in_pages = 0;   // and back
+  int64_t recomputations = 0;     // preemptions for which host memory had no room
+  int64_t swap_bytes_used = 0;
+  int64_t swap_bytes_max = 0;
 };
 
 enum class SubmitError : uint8_t { kQueueFull, kDraining, kDead, kNeverFits };

@@ -17,6 +17,8 @@ struct EngineLimits {
   // lone request always ends.
   int32_t context_max = 0;
   bool one_arithmetic = false;
+  bool prefix_cache = false;
+  bool exact_pages_only = false;  // of the prefix cache
 };
 
 EngineLimits make_limits(const ExecutorInfo& info, const EngineOptions& options);

@@ -2,7 +2,8 @@
 // sequences, and a request ends when all of its sequences have.
 //
 //   kHeld --(the first choice has computed the shared prompt pages)--> kWaiting --> kRunning --> kFinished
-//                                                                          ^------preempted---'
+//                                                                          ^--preempted-'
+// A preempted sequence either has its pages in host memory (swapped) or has none and computes them again.
 #pragma once
 
 #include <algorithm>
@@ -11,9 +12,11 @@
 #include <memory>
 #include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/host_pages.h"
 #include "engine/limits.h"
 #include "engine/page_ledger.h"
 
@@ -22,6 +25,30 @@ namespace boreas {
 struct RequestState;
 
 enum class SequenceState : uint8_t { kHeld, kWaiting, kRunning, kFinished };
+
+// What a preempted sequence needs to go on where it was. Owns its host pages.
+struct SwappedPages {
+  struct Page {
+    HostPageId host;
+    uint64_t version = 0;  // of the cached page with this content, if there was one: it may still be there
+  };
+  struct PathNode {
+    NodeId node;
+    uint64_t serial = 0;
+  };
+  std::vector<Page> full;     // by page index
+  std::vector<Page> sliding;  // from sliding_first on
+  int32_t sliding_first = 0;
+  std::vector<PathNode> path;
+};
+
+// The longest run of cached pages from the beginning of its text that a waiting sequence was last seen to have: where
+// the next look starts.
+struct PrefixMatch {
+  NodeId node = kNoNode;
+  uint64_t serial = 0;
+  int32_t pages = 0;
+};
 
 struct Sequence {
   RequestState* request = nullptr;
@@ -35,6 +62,10 @@ struct Sequence {
   int32_t samples_in_flight = 0;  // of those, rows that bring a token
   int64_t sampled_in_step = -1;   // the newest of those rows
   int32_t bypassed = 0;           // younger sequences that started while this one had to wait for pages
+  bool preempted = false;         // waits for the second time
+  bool exact = true;              // the pages it took from the cache are what it would have computed alone
+  PrefixMatch match;
+  std::unique_ptr<SwappedPages> swapped;
   bool constraint_made = false;
   std::unique_ptr<TokenConstraint> constraint;
 
@@ -62,6 +93,7 @@ struct RequestState {
   int32_t sequences_left = 0;  // not finished
   int32_t share_end = 0;       // choices share pages of positions before it; 0: none
   int32_t cached_tokens = 0;
+  std::vector<uint64_t> page_hashes;                     // of the whole pages of the prompt, for the prefix cache
   std::vector<SampledToken> prompt_logprobs;             // entry i is of prompt token i + 1
   std::vector<Sequence> sequences;                       // one a choice; never resized
   std::multimap<int64_t, RequestId>::iterator deadline;  // valid with request.deadline_ns > 0

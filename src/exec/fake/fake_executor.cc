@@ -26,6 +26,10 @@ uint64_t mix_position(TokenId token, int32_t position) {
   return mix(static_cast<uint64_t>(static_cast<uint32_t>(token)), static_cast<uint64_t>(position));
 }
 
+uint64_t mix_text(TokenId token, int32_t place) {
+  return mix(static_cast<uint64_t>(token), ~static_cast<uint64_t>(place));
+}
+
 int32_t page_index(int32_t position) { return position / kPagePositions; }
 
 }  // namespace
@@ -55,6 +59,16 @@ int32_t FakeExecutor::open_slots() const {
   return static_cast<int32_t>(std::count_if(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.open; }));
 }
 
+bool FakeExecutor::page_holds(PagePoolKind pool, PageId page, int32_t first_position,
+                              std::span<const TokenId> tokens) const {
+  const Page& held = pool_of(pool)[static_cast<size_t>(page.value)];
+  for (int32_t i = 0; i < static_cast<int32_t>(tokens.size()); ++i) {
+    const Entry& entry = held.entries[i];
+    if (entry.position != first_position + i || entry.token != tokens[static_cast<size_t>(i)]) return false;
+  }
+  return true;
+}
+
 void FakeExecutor::open_sequence(int32_t slot, const SequenceSpec& spec) {
   CHECK(slot >= 0 && slot < info_.sequence_slots);
   Slot& opened = slots_[static_cast<size_t>(slot)];
@@ -64,6 +78,8 @@ void FakeExecutor::open_sequence(int32_t slot, const SequenceSpec& spec) {
   opened.sampling = spec.sampling;
   opened.prompt.assign(spec.prompt.begin(), spec.prompt.end());
   opened.penalties = PenaltyState(spec.prompt, spec.output);
+  opened.text = opened.prompt;
+  opened.text.insert(opened.text.end(), spec.output.begin(), spec.output.end());
 }
 
 void FakeExecutor::close_sequence(int32_t slot) {
@@ -161,7 +177,7 @@ RowResult FakeExecutor::run_row(int64_t step, const StepRow& row) {
   const bool decode = !options_.one_arithmetic && tokens.size() == 1;
   uint64_t read_hash = 0;
   for (size_t i = 0; i < tokens.size(); ++i) {
-    read_hash = run_token(row, tokens[i], row.position + static_cast<int32_t>(i), decode);
+    read_hash = run_token(row, slot, tokens[i], row.position + static_cast<int32_t>(i), decode);
     if (row.logits != LogitsWanted::kAll || i + 1 == tokens.size()) continue;
     result.prompt_logprobs.push_back(score_token(logits_of(read_hash), tokens[i + 1], row.prompt_top_logprobs));
   }
@@ -172,27 +188,36 @@ RowResult FakeExecutor::run_row(int64_t step, const StepRow& row) {
   slot.last_sampled = result.sampled.id;
   slot.sampled_step = step;
   if (result.sampled.id >= 0) slot.penalties.add_output(result.sampled.id);
+  if (static_cast<int32_t>(slot.text.size()) == last + 1) slot.text.push_back(std::max(result.sampled.id, 0));
   return result;
 }
 
-uint64_t FakeExecutor::run_token(const StepRow& row, TokenId token, int32_t position, bool decode) {
+uint64_t FakeExecutor::run_token(const StepRow& row, Slot& slot, TokenId token, int32_t position, bool decode) {
+  for (auto page = static_cast<int32_t>(slot.page_texts.size()); (page + 1) * kPagePositions <= position + 1; ++page) {
+    if (static_cast<size_t>(position) >= slot.text.size()) break;
+    uint64_t text = 0;
+    for (int32_t i = 0; i < kPagePositions; ++i) {
+      text += mix_text(slot.text[static_cast<size_t>(page * kPagePositions + i)], i);
+    }
+    slot.page_texts.push_back(text);
+  }
   const uint64_t own = mix(mix_position(token, position), decode ? kDecodeTag : 0);
   uint64_t window_hash = 0;
   if (info_.window > 0) {
-    const uint64_t past = read(full_, row.full_pages, 0, 0, position);
+    const uint64_t past = read(full_, slot, row.full_pages, 0, 0, position);
     const PageId page = row.sliding_pages[static_cast<size_t>(page_index(position) - row.sliding_first)];
     write(sliding_, page, position, {token, position, mix(own, mix(past, kSlidingTag))});
-    window_hash =
-        read(sliding_, row.sliding_pages, row.sliding_first, std::max(0, position - info_.window + 1), position + 1);
+    window_hash = read(sliding_, slot, row.sliding_pages, row.sliding_first, std::max(0, position - info_.window + 1),
+                       position + 1);
   }
   const PageId page = row.full_pages[static_cast<size_t>(page_index(position))];
   write(full_, page, position, {token, position, mix(own, mix(window_hash, kFullTag))});
-  return mix(read(full_, row.full_pages, 0, 0, position + 1), window_hash);
+  return mix(read(full_, slot, row.full_pages, 0, 0, position + 1), window_hash);
 }
 
 // Reads positions begin..end-1 through a page table whose first entry is page index table_first.
-uint64_t FakeExecutor::read(const std::vector<Page>& pool, std::span<const PageId> table, int32_t table_first,
-                            int32_t begin, int32_t end) {
+uint64_t FakeExecutor::read(const std::vector<Page>& pool, const Slot& slot, std::span<const PageId> table,
+                            int32_t table_first, int32_t begin, int32_t end) {
   uint64_t hash = 0;
   for (int32_t position = begin; position < end;) {
     const int32_t index = page_index(position);
@@ -205,9 +230,14 @@ uint64_t FakeExecutor::read(const std::vector<Page>& pool, std::span<const PageI
       value = 0;
       for (int32_t i = position; i < stop; ++i) {
         const Entry& entry = page.entries[i - page_begin];
+        const auto place = static_cast<size_t>(i);
         wrong_reads_ += entry.position != i;
+        wrong_texts_ += place >= slot.text.size() || entry.token != slot.text[place];
         value += mix(entry.hash, static_cast<uint64_t>(i - page_begin));
       }
+    } else {
+      const auto place = static_cast<size_t>(index);
+      wrong_texts_ += place >= slot.page_texts.size() || page.text != slot.page_texts[place];
     }
     hash = mix(hash, value);
     position = stop;
@@ -219,8 +249,12 @@ void FakeExecutor::write(std::vector<Page>& pool, PageId page_id, int32_t positi
   Page& page = pool[static_cast<size_t>(page_id.value)];
   const int32_t place = position % kPagePositions;
   Entry& old = page.entries[place];
-  if (old.position >= 0) page.digest -= mix(old.hash, static_cast<uint64_t>(place));
+  if (old.position >= 0) {
+    page.digest -= mix(old.hash, static_cast<uint64_t>(place));
+    page.text -= mix_text(old.token, place);
+  }
   old = entry;
+  page.text += mix_text(entry.token, place);
   page.digest += mix(entry.hash, static_cast<uint64_t>(place));
 }
 
@@ -288,8 +322,16 @@ SampledToken FakeExecutor::pick_direct(const StepRow& row, const Slot& slot, uin
   return result;
 }
 
+Status FakeExecutor::swap_fault() {
+  failed_ = failed_ || swap_calls_ == faults_.swap_error_call;
+  ++swap_calls_;
+  if (failed_) return Error{"fake executor: injected fault in a page copy"};
+  return Ok{};
+}
+
 Status FakeExecutor::save_page(PagePoolKind pool, PageId page, std::span<std::byte> out) {
   run_pending();
+  RETURN_IF_ERROR(swap_fault());
   CHECK(out.size() == sizeof(Page));
   std::memcpy(out.data(), &pool_of(pool)[static_cast<size_t>(page.value)], sizeof(Page));
   return Ok{};
@@ -297,6 +339,7 @@ Status FakeExecutor::save_page(PagePoolKind pool, PageId page, std::span<std::by
 
 Status FakeExecutor::restore_page(PagePoolKind pool, PageId page, std::span<const std::byte> in) {
   run_pending();
+  RETURN_IF_ERROR(swap_fault());
   CHECK(in.size() == sizeof(Page));
   std::memcpy(&pool_of(pool)[static_cast<size_t>(page.value)], in.data(), sizeof(Page));
   return Ok{};

@@ -51,6 +51,7 @@ struct FakeFaults {
   int64_t wait_error_step = -1;    // wait() for it does
   int64_t slow_step = -1;          // takes slow_ns longer
   int64_t slow_ns = 0;
+  int64_t swap_error_call = -1;  // this call of save_page() or restore_page() and all later calls of any kind fail
   std::function<bool(int64_t step, const StepRow& row)> corrupt_row;  // true: NaN among the row's logits
 };
 
@@ -63,7 +64,12 @@ class FakeExecutor final : public Executor {
   int64_t tokens_computed() const { return tokens_computed_; }
   // Entries read through a page table that hold another position than the table says. 0 in a right engine.
   int64_t wrong_reads() const { return wrong_reads_; }
+  // Entries, or whole pages, read by a sequence that hold another token than its text has there. 0 in a right engine,
+  // also where cached pages of another arithmetic change what is generated.
+  int64_t wrong_texts() const { return wrong_texts_; }
   int32_t open_slots() const;
+  // Whether the page was written with exactly these tokens at the positions from first_position on.
+  bool page_holds(PagePoolKind pool, PageId page, int32_t first_position, std::span<const TokenId> tokens) const;
 
   const ExecutorInfo& info() const override { return info_; }
   void open_sequence(int32_t slot, const SequenceSpec& spec) override;
@@ -83,11 +89,14 @@ class FakeExecutor final : public Executor {
   struct Page {
     Entry entries[kPagePositions];
     uint64_t digest = 0;  // sum over entries, so that reading a whole page costs one word
+    uint64_t text = 0;    // the same over tokens alone
   };
   struct Slot {
     bool open = false;
     SamplingParams sampling;
     std::vector<TokenId> prompt;
+    std::vector<TokenId> text;         // prompt and output, as far as known
+    std::vector<uint64_t> page_texts;  // of its whole pages, as Page::text
     PenaltyState penalties;
     TokenId last_sampled = -1;
     int64_t sampled_step = -1;
@@ -103,15 +112,17 @@ class FakeExecutor final : public Executor {
   void run_pending();
   StepResult run_step(int64_t step, const StepPlan& plan);
   RowResult run_row(int64_t step, const StepRow& row);
-  uint64_t run_token(const StepRow& row, TokenId token, int32_t position, bool decode);
+  uint64_t run_token(const StepRow& row, Slot& slot, TokenId token, int32_t position, bool decode);
   SampledToken outcome(int64_t step, const StepRow& row, Slot& slot, uint64_t read_hash, int32_t position);
   SampledToken pick_direct(const StepRow& row, const Slot& slot, uint64_t read_hash, TokenId given) const;
   TokenId scripted(const StepRow& row, const Slot& slot, int32_t position) const;
   std::vector<float> logits_of(uint64_t read_hash) const;
-  uint64_t read(const std::vector<Page>& pool, std::span<const PageId> table, int32_t table_first, int32_t begin,
-                int32_t end);
+  uint64_t read(const std::vector<Page>& pool, const Slot& slot, std::span<const PageId> table, int32_t table_first,
+                int32_t begin, int32_t end);
+  Status swap_fault();
   void write(std::vector<Page>& pool, PageId page, int32_t position, const Entry& entry);
   std::vector<Page>& pool_of(PagePoolKind pool) { return pool == PagePoolKind::kFull ? full_ : sliding_; }
+  const std::vector<Page>& pool_of(PagePoolKind pool) const { return pool == PagePoolKind::kFull ? full_ : sliding_; }
 
   FakeOptions options_;
   ExecutorInfo info_;
@@ -123,6 +134,8 @@ class FakeExecutor final : public Executor {
   int64_t steps_submitted_ = 0;
   int64_t tokens_computed_ = 0;
   int64_t wrong_reads_ = 0;
+  int64_t wrong_texts_ = 0;
+  int64_t swap_calls_ = 0;
   bool failed_ = false;
 };
 
