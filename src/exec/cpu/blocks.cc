@@ -11,7 +11,8 @@ namespace {
 void add_piece(Block& block, const StepRow& row, int32_t plan_row, std::span<const TokenId> tokens, int32_t offset,
                int32_t count) {
   const int32_t sequence = static_cast<int32_t>(block.sequences.size());
-  block.sequences.push_back({row.slot, row.full_pages, row.sliding_pages, row.sliding_first, block.rows(), count});
+  block.sequences.push_back(
+      {row.slot, row.full_pages, row.sliding_pages, row.sliding_first, plan_row, block.rows(), count});
   for (int32_t i = offset; i < offset + count; ++i) {
     const bool last = i + 1 == static_cast<int32_t>(tokens.size());
     if (row.logits == LogitsWanted::kAll || (last && row.logits == LogitsWanted::kLast)) {

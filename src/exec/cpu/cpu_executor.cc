@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <new>
+#include <system_error>
 #include <thread>
 
 #include "exec/cpu/blocks.h"
@@ -14,44 +16,63 @@ namespace boreas {
 namespace cpu {
 namespace {
 
+constexpr TokenId kNoToken = -1;
+// Far above any processor; a program's lists grow with the workers, hop buffers with the rows.
+constexpr int64_t kThreadsMax = 1024, kBlockRowsMax = 4096, kSlotsMax = 65536;
+
+Status check_options(const CpuExecutorOptions& options) {
+  struct {
+    const char* name;
+    int64_t value, low, high;
+  } const bounds[] = {{"threads", options.threads, 0, kThreadsMax},
+                      {"workers", options.workers, 0, kThreadsMax},
+                      {"sequence_slots", options.sequence_slots, 1, kSlotsMax},
+                      {"block_rows", options.block_rows, 1, kBlockRowsMax},
+                      {"tokens_max", options.tokens_max, 1, INT32_MAX},
+                      {"context_max", options.context_max, 0, INT32_MAX},
+                      {"kv_bytes", options.kv_bytes, 0, INT64_MAX},
+                      {"pages_full", options.pages_full, 0, INT32_MAX},
+                      {"pages_sliding", options.pages_sliding, 0, INT32_MAX}};
+  for (const auto& bound : bounds)
+    if (bound.value < bound.low || bound.value > bound.high)
+      return Error{std::string(bound.name) + " is " + std::to_string(bound.value) + ", expected " +
+                       std::to_string(bound.low) + " to " + std::to_string(bound.high),
+                   bound.name};
+  return Ok{};
+}
+
 class CpuExecutor final : public Executor {
  public:
   explicit CpuExecutor(const CpuExecutorOptions& options) : options_(options) {}
 
   Status init(std::shared_ptr<const Model> model) {
-    shared_.model = std::move(model);
-    RETURN_IF_ERROR(choose_simd());
-    const int32_t threads = options_.threads > 0
-                                ? options_.threads
-                                : std::max(1, static_cast<int32_t>(std::thread::hardware_concurrency()));
-    shared_.workers = options_.workers > 0 ? options_.workers : threads;
-    shared_.rows_max = options_.block_rows;
-    ASSIGN_OR_RETURN(program_, compile(shared_.config(), cpu_spec(shared_.workers), options_.block_rows));
-    if (options_.mutate_program) options_.mutate_program(program_);
-    shared_.program = &program_;
-    RETURN_IF_ERROR(allocate_kv());
-    allocate_hops();
-    interpreter_ = std::make_unique<Interpreter>(
-        shared_, InterpreterOptions{threads, options_.interleave_seed, options_.deadline_ms});
-    for (Worker& worker : interpreter_->workers()) allocate_slots(worker);
-    shared_.samplers.resize(static_cast<size_t>(options_.sequence_slots));
-    feedback_.assign(static_cast<size_t>(options_.sequence_slots), 0);
-    fill_info(threads);
-    return Ok{};
+    RETURN_IF_ERROR(check_options(options_));
+    try {
+      return build(std::move(model));
+    } catch (const std::bad_alloc&) {
+      return Error{"not enough memory for " + std::to_string(options_.block_rows) + " rows on " +
+                   std::to_string(shared_.workers) + " workers"};
+    } catch (const std::system_error& error) {
+      return Error{"cannot start the threads of the CPU executor: " + std::string(error.what())};
+    }
   }
 
   const ExecutorInfo& info() const override { return info_; }
 
   void open_sequence(int32_t slot, const SequenceSpec& spec) override {
-    Sampler& sampler = shared_.samplers.at(static_cast<size_t>(slot));
+    CHECK(slot >= 0 && slot < options_.sequence_slots);
+    Sampler& sampler = shared_.samplers[static_cast<size_t>(slot)];
     CHECK(!sampler.open);
     sampler.open = true;
     sampler.params = spec.sampling;
     sampler.penalties = PenaltyState(spec.prompt, spec.output);
-    if (!spec.output.empty()) feedback_[static_cast<size_t>(slot)] = spec.output.back();
+    feedback_[static_cast<size_t>(slot)] = spec.output.empty() ? kNoToken : spec.output.back();
   }
 
-  void close_sequence(int32_t slot) override { shared_.samplers.at(static_cast<size_t>(slot)) = Sampler{}; }
+  void close_sequence(int32_t slot) override {
+    CHECK(slot >= 0 && slot < options_.sequence_slots);
+    shared_.samplers[static_cast<size_t>(slot)] = Sampler{};
+  }
 
   Result<StepTicket> submit(const StepPlan& plan) override {
     CHECK(!pending_.has_value());
@@ -86,6 +107,27 @@ class CpuExecutor final : public Executor {
   Shared& shared() { return shared_; }
 
  private:
+  Status build(std::shared_ptr<const Model> model) {
+    shared_.model = std::move(model);
+    RETURN_IF_ERROR(choose_simd());
+    const int32_t threads = options_.threads > 0
+                                ? options_.threads
+                                : std::max(1, static_cast<int32_t>(std::thread::hardware_concurrency()));
+    shared_.workers = options_.workers > 0 ? options_.workers : threads;
+    shared_.rows_max = options_.block_rows;
+    ASSIGN_OR_RETURN(program_, compile(shared_.config(), cpu_spec(shared_.workers), options_.block_rows));
+    if (options_.mutate_program) options_.mutate_program(program_);
+    shared_.program = &program_;
+    RETURN_IF_ERROR(allocate_kv());
+    allocate_hops(shared_);
+    interpreter_ = std::make_unique<Interpreter>(shared_, InterpreterOptions{threads, options_.interleave_seed});
+    for (Worker& worker : interpreter_->workers()) allocate_slots(shared_, worker);
+    shared_.samplers.resize(static_cast<size_t>(options_.sequence_slots));
+    feedback_.assign(static_cast<size_t>(options_.sequence_slots), kNoToken);
+    fill_info();
+    return Ok{};
+  }
+
   Status choose_simd() {
     SimdLevel level = best_simd_level();
     if (options_.simd != nullptr) {
@@ -134,55 +176,18 @@ class CpuExecutor final : public Executor {
       return Error{"KV memory of " + std::to_string(options_.kv_bytes) +
                    " bytes is too small: a full-attention page has " + std::to_string(bytes_full) +
                    " bytes, a sliding-window page " + std::to_string(bytes_sliding)};
+    full = std::min<int64_t>(full, INT32_MAX);
+    sliding = std::min<int64_t>(sliding, INT32_MAX);
     pages_full_ = static_cast<int32_t>(full);
     pages_sliding_ = static_cast<int32_t>(sliding);
     context_max_ = static_cast<int32_t>(bytes_full == 0 ? context : std::min<int64_t>(context, full * kPagePositions));
-    shared_.kv_full.reset(static_cast<bf16*>(std::calloc(static_cast<size_t>(std::max<int64_t>(full, 1)),
-                                                         static_cast<size_t>(std::max<int64_t>(bytes_full, 1)))));
-    shared_.kv_sliding.reset(static_cast<bf16*>(std::calloc(static_cast<size_t>(std::max<int64_t>(sliding, 1)),
-                                                            static_cast<size_t>(std::max<int64_t>(bytes_sliding, 1)))));
-    if (shared_.kv_full == nullptr || shared_.kv_sliding == nullptr)
-      return Error{"cannot allocate " + std::to_string(options_.kv_bytes) + " bytes for KV pages"};
-    int32_t next[2] = {};
-    for (const LayerConfig& layer : config.layers) shared_.pool_layer.push_back(next[layer.sliding]++);
-    return Ok{};
+    return allocate_pages(shared_, full, sliding);
   }
 
-  void allocate_hops() {
-    const ModelConfig& c = shared_.config();
-    const size_t rows = static_cast<size_t>(options_.block_rows);
-    const size_t qkv = static_cast<size_t>(c.kv_heads) * static_cast<size_t>((c.queries_per_kv() + 2) * c.head_dim);
-    const size_t inner = static_cast<size_t>(std::max(c.dense_width, c.experts_per_token * c.expert_width));
-    const size_t partial = static_cast<size_t>(c.query_heads) * kAttentionPieces * static_cast<size_t>(c.head_dim + 2);
-    const size_t bytes[kHops] = {static_cast<size_t>(c.hidden_size) * 2,
-                                 static_cast<size_t>(c.experts) * 4,
-                                 qkv * 2,
-                                 partial * 4,
-                                 static_cast<size_t>(c.query_width()) * 2,
-                                 inner * 2,
-                                 0,
-                                 0};
-    for (int32_t hop = 0; hop < kHops; ++hop) shared_.hops[hop].resize(shared_.workers, rows * bytes[hop]);
-  }
-
-  void allocate_slots(Worker& worker) {
-    const ModelConfig& c = shared_.config();
-    const size_t rows = static_cast<size_t>(options_.block_rows);
-    const size_t heads = static_cast<size_t>(heads_of_worker(shared_.workers, c.kv_heads, worker.id).count);
-    const size_t hidden_slice = static_cast<size_t>(slice(c.hidden_size, shared_.workers, worker.id).count);
-    worker.normed.resize(rows * static_cast<size_t>(padded(c.hidden_size)));
-    worker.qkv.resize(rows * heads * static_cast<size_t>((c.queries_per_kv() + 2) * c.head_dim));
-    worker.attention.resize(rows * static_cast<size_t>(padded(c.query_width())));
-    worker.inner.resize(
-        rows * static_cast<size_t>(std::max(padded(c.dense_width), c.experts_per_token * padded(c.expert_width))));
-    worker.residual.resize(rows * hidden_slice);
-    worker.projected.resize(rows * hidden_slice);
-  }
-
-  void fill_info(int32_t threads) {
+  void fill_info() {
     const ModelConfig& config = shared_.config();
     info_.name = "cpu";
-    info_.device = std::to_string(threads) + " threads, " + shared_.kernels->name;
+    info_.device = std::to_string(interpreter_->threads()) + " threads, " + shared_.kernels->name;
     info_.vocab_size = config.vocab_size;
     info_.context_max = context_max_;
     info_.window = config.sliding_layers() > 0 ? config.window : 0;
@@ -199,18 +204,37 @@ class CpuExecutor final : public Executor {
 
   // A plan is made by the engine, so a wrong one is a bug.
   void check_plan(const StepPlan& plan) const {
-    CHECK(!plan.rows.empty());
+    CHECK(!plan.rows.empty() && plan.rows.size() <= static_cast<size_t>(info_.rows_max));
+    std::vector<bool> used(static_cast<size_t>(info_.sequence_slots));
+    int64_t tokens = 0;
     for (const StepRow& row : plan.rows) {
-      CHECK(shared_.samplers.at(static_cast<size_t>(row.slot)).open);
-      const int32_t count = row.tokens.empty() ? 1 : static_cast<int32_t>(row.tokens.size());
-      CHECK(row.position >= 0 && row.position + count <= context_max_);
+      CHECK(row.slot >= 0 && row.slot < info_.sequence_slots);
+      const size_t slot = static_cast<size_t>(row.slot);
+      CHECK(shared_.samplers[slot].open);
+      CHECK(!used[slot]);
+      used[slot] = true;
+      CHECK(!row.tokens.empty() || feedback_[slot] != kNoToken);
       for (TokenId token : row.tokens) CHECK(token >= 0 && token < info_.vocab_size);
-      const int64_t page_last = (row.position + count - 1) / kPagePositions;
-      if (info_.page_bytes_full > 0) CHECK(static_cast<int64_t>(row.full_pages.size()) > page_last);
-      if (info_.page_bytes_sliding > 0) {
-        CHECK(row.sliding_first <= first_visible(row.position, true, info_.window) / kPagePositions);
-        CHECK(row.sliding_first + static_cast<int64_t>(row.sliding_pages.size()) > page_last);
-      }
+      CHECK(row.forced_token >= -1 && row.forced_token < info_.vocab_size);
+      if (row.mask != nullptr) CHECK(static_cast<int64_t>(row.mask->bits.size()) * 32 >= info_.vocab_size);
+      check_pages(row);
+      tokens += std::max<int64_t>(1, static_cast<int64_t>(row.tokens.size()));
+    }
+    CHECK(tokens <= info_.tokens_max);
+  }
+  void check_pages(const StepRow& row) const {
+    const int64_t end = int64_t{row.position} + std::max<int64_t>(1, static_cast<int64_t>(row.tokens.size()));
+    CHECK(row.position >= 0 && end <= context_max_);
+    const int64_t page_last = (end - 1) / kPagePositions;
+    if (info_.page_bytes_full > 0) {
+      CHECK(static_cast<int64_t>(row.full_pages.size()) > page_last);
+      for (PageId page : row.full_pages) CHECK(page.value >= 0 && page.value < pages_full_);
+    }
+    if (info_.page_bytes_sliding > 0) {
+      CHECK(row.sliding_first >= 0);
+      CHECK(row.sliding_first <= first_visible(row.position, true, info_.window) / kPagePositions);
+      CHECK(row.sliding_first + static_cast<int64_t>(row.sliding_pages.size()) > page_last);
+      for (PageId page : row.sliding_pages) CHECK(page.value >= 0 && page.value < pages_sliding_);
     }
   }
 
@@ -225,19 +249,21 @@ class CpuExecutor final : public Executor {
       shared_.sampled.assign(shared_.block.samples.size(), SampledToken{});
       if (const std::optional<Fault> fault = interpreter_->run_step())
         return Error{"CPU executor: " + fault->describe(program_)};
-      collect(plan, result);
+      RETURN_IF_ERROR(collect(plan, result));
     }
     result.elapsed_ns =
         std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
     return result;
   }
 
-  void collect(const StepPlan& plan, StepResult& result) {
+  Status collect(const StepPlan& plan, StepResult& result) {
     const Block& block = shared_.block;
     for (size_t i = 0; i < block.samples.size(); ++i) {
       const BlockSample& sample = block.samples[i];
       const SampledToken& token = shared_.sampled[i];
       result.rows[static_cast<size_t>(sample.plan_row)].sampled = token;
+      if (token.id < 0 && !token.corrupted)
+        return Error{"CPU executor: no worker drew the token of plan row " + std::to_string(sample.plan_row)};
       if (token.id < 0) continue;
       feedback_[static_cast<size_t>(sample.slot)] = token.id;
       shared_.samplers[static_cast<size_t>(sample.slot)].penalties.add_output(token.id);
@@ -245,6 +271,7 @@ class CpuExecutor final : public Executor {
     score_prompts(plan, result);
     for (const Worker& worker : interpreter_->workers()) result.bytes_read += worker.bytes_read;
     result.distinct_experts += static_cast<int32_t>(interpreter_->workers()[0].experts_hit);
+    return Ok{};
   }
 
   // kAll rows: the logits of token i score token i + 1 of the same range.
@@ -253,7 +280,8 @@ class CpuExecutor final : public Executor {
     const size_t vocab = static_cast<size_t>(info_.vocab_size);
     for (size_t i = 0; i < block.logits_rows.size(); ++i) {
       const size_t row = static_cast<size_t>(block.logits_rows[i]);
-      const size_t plan_row = plan_row_of(plan, block.sequences[static_cast<size_t>(block.sequence_of[row])]);
+      const BlockSequence& sequence = block.sequences[static_cast<size_t>(block.sequence_of[row])];
+      const size_t plan_row = static_cast<size_t>(sequence.plan_row);
       const StepRow& source = plan.rows[plan_row];
       if (source.logits != LogitsWanted::kAll) continue;
       const size_t next = static_cast<size_t>(block.positions[row] - source.position) + 1;
@@ -261,11 +289,6 @@ class CpuExecutor final : public Executor {
       result.rows[plan_row].prompt_logprobs.push_back(
           score_token({shared_.logits.data() + i * vocab, vocab}, source.tokens[next], source.prompt_top_logprobs));
     }
-  }
-  static size_t plan_row_of(const StepPlan& plan, const BlockSequence& sequence) {
-    size_t row = 0;
-    while (plan.rows[row].slot != sequence.slot) ++row;
-    return row;
   }
 
   CpuExecutorOptions options_;
@@ -280,19 +303,6 @@ class CpuExecutor final : public Executor {
 };
 
 }  // namespace
-
-void HopBuffer::resize(int32_t workers, size_t bytes) {
-  for (std::vector<std::byte>& half : payload_) half.assign(bytes, std::byte{0});
-  words_ = std::make_unique<EpochWord[]>(static_cast<size_t>(workers) * 2);
-}
-
-bf16* Shared::page(bool sliding, PageId page, int32_t layer, int32_t head, int32_t k_or_v) {
-  const ModelConfig& c = config();
-  const int64_t layers = sliding ? c.sliding_layers() : c.full_layers();
-  const int64_t index =
-      ((page.value * layers + pool_layer[static_cast<size_t>(layer)]) * c.kv_heads + head) * 2 + k_or_v;
-  return (sliding ? kv_sliding : kv_full).get() + index * kPagePositions * c.head_dim;
-}
 
 }  // namespace cpu
 

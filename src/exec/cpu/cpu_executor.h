@@ -29,12 +29,13 @@ struct CpuExecutorOptions {
   int32_t pages_sliding = 0;
   const char* simd = nullptr;               // "portable", "avx2", "avx512"; null: the best this processor has
   std::optional<uint64_t> interleave_seed;  // tests: adversarial order of tasks, see interpreter.h
-  int64_t deadline_ms = 20000;
   // Tests: may alter a program after it was proved, to show that the interpreter notices.
   std::function<void(Program&)> mutate_program;
 };
 
-// Error: an unsupported SIMD level, a program that does not verify, or not enough memory.
+// Error: an option out of range, an unsupported SIMD level, a program that does not verify, not enough memory or
+// threads. submit() computes the step before it returns. After an Error of submit() (the program could not go on) every
+// later submit() is an Error as well.
 Result<std::unique_ptr<Executor>> make_cpu_executor(std::shared_ptr<const Model> model,
                                                     const CpuExecutorOptions& options);
 

@@ -1,9 +1,8 @@
 // 2^x for x <= 0 and a little above, with the same roundings at every SIMD level and on every compiler: no libm, no
-// Internal linkage: files for different instruction sets include this, and the linker must not pick one copy for all.
-// fused operations.
+// fused operations. Internal linkage, and nothing from the library that would not have it: files for different
+// instruction sets include this, and the linker must not pick one of their copies for all.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 
 namespace boreas::cpu {
@@ -17,18 +16,18 @@ constexpr float kExp2Lowest =
 
 constexpr float kLog2E = 0x1.715476p0f;
 
-// x in [-infinity, 127].
+// x in [-infinity, 127]; NaN gives NaN, so that broken weights show in the logits.
 static inline float exp2_exact_order(float x) {
-  x = x > kExp2Lowest ? x : kExp2Lowest;
+  x = x < kExp2Lowest ? kExp2Lowest : x;
   const float shifted = x + kExp2RoundMagic;
   const float fraction = x - (shifted - kExp2RoundMagic);
   float power = kExp2Coefficients[7];
   for (int i = 6; i >= 0; --i) power = power * fraction + kExp2Coefficients[i];
-  const uint32_t scale = (std::bit_cast<uint32_t>(shifted) << 23) + 0x3f800000u;
-  return power * std::bit_cast<float>(scale);
+  const uint32_t scale = (__builtin_bit_cast(uint32_t, shifted) << 23) + 0x3f800000u;
+  return power * __builtin_bit_cast(float, scale);
 }
 
-// 1 / (1 + e^-x); |x| up to any size.
+// 1 / (1 + e^-x); |x| up to any size, NaN gives NaN.
 [[maybe_unused]] static inline float sigmoid(float x) {
   const float exponent = x > 0 ? -x * kLog2E : x * kLog2E;
   const float power = exp2_exact_order(exponent);

@@ -3,7 +3,6 @@
 #include "exec/cpu/interpreter.h"
 
 #include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -12,6 +11,7 @@ namespace boreas::cpu {
 namespace {
 
 constexpr int32_t kSpinsBeforeYield = 2000;
+constexpr const char* kStuck = "waits in vain: no list of any worker can go on";
 
 void pause_cpu() {
 #if defined(__x86_64__)
@@ -48,17 +48,14 @@ std::string Fault::describe(const Program& program) const {
 class Interpreter::Threads {
  public:
   Threads(Interpreter& owner, int32_t count) {
-    for (int32_t i = 1; i < count; ++i) threads_.emplace_back([this, &owner, i] { serve(owner, i); });
-  }
-  ~Threads() {
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      stop_ = true;
-      generation_.fetch_add(1, std::memory_order_release);
+    try {
+      for (int32_t i = 1; i < count; ++i) threads_.emplace_back([this, &owner, i] { serve(owner, i); });
+    } catch (...) {  // no more threads to be had: the caller reports it
+      stop();
+      throw;
     }
-    wake_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
   }
+  ~Threads() { stop(); }
 
   void start() {
     running_.store(static_cast<int32_t>(threads_.size()), std::memory_order_relaxed);
@@ -76,6 +73,16 @@ class Interpreter::Threads {
   }
 
  private:
+  void stop() {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      stop_ = true;
+      generation_.fetch_add(1, std::memory_order_release);
+    }
+    wake_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
   void serve(Interpreter& owner, int32_t index) {
     int64_t seen = 0;
     for (;;) {
@@ -106,6 +113,7 @@ Interpreter::Interpreter(Shared& shared, const InterpreterOptions& options) : sh
   for (size_t i = 0; i < workers_.size(); ++i) workers_[i].id = static_cast<int32_t>(i);
   options_.threads = std::clamp(options.threads, 1, shared.workers);
   if (options_.interleave_seed) options_.threads = 1;
+  idle_ = std::make_unique<IdleMark[]>(static_cast<size_t>(options_.threads));
   threads_ = std::make_unique<Threads>(*this, options_.threads);
 }
 
@@ -125,6 +133,8 @@ std::optional<Fault> Interpreter::run_step() {
 }
 
 void Interpreter::begin_step() {
+  for (int32_t thread = 0; thread < options_.threads; ++thread)
+    idle_[static_cast<size_t>(thread)].progress.store(-1, std::memory_order_relaxed);
   for (Worker& worker : workers_) {
     std::fill(std::begin(worker.cursor), std::end(worker.cursor), 0);
     std::fill(std::begin(worker.arrivals), std::end(worker.arrivals), 0);
@@ -204,38 +214,54 @@ bool Interpreter::run_worker(Worker& worker, bool& done) {
   return ran;
 }
 
+bool Interpreter::run_workers_of(int32_t thread, bool& all_done) {
+  bool ran = false;
+  all_done = true;
+  for (size_t w = static_cast<size_t>(thread); w < workers_.size(); w += static_cast<size_t>(options_.threads)) {
+    bool done = false;
+    ran |= run_worker(workers_[w], done);
+    all_done = all_done && done;
+  }
+  return ran;
+}
+
 void Interpreter::run_thread(int32_t thread) {
-  using SteadyTime = std::chrono::steady_clock;
-  int64_t last_progress = -1;
-  SteadyTime::time_point since = SteadyTime::now();
+  std::atomic<int64_t>& idle_mark = idle_[static_cast<size_t>(thread)].progress;
   for (int32_t idle = 0; !faulted_.load(std::memory_order_relaxed);) {
-    bool all_done = true, ran = false;
-    for (size_t w = static_cast<size_t>(thread); w < workers_.size(); w += static_cast<size_t>(options_.threads)) {
-      bool done = false;
-      ran |= run_worker(workers_[w], done);
-      all_done = all_done && done;
-    }
-    if (all_done) return;
+    const int64_t progress = progress_.load(std::memory_order_acquire);
+    bool all_done = true;
+    const bool ran = run_workers_of(thread, all_done);
+    if (ran) progress_.fetch_add(1, std::memory_order_acq_rel);
+    if (all_done) return idle_mark.store(IdleMark::kFinished, std::memory_order_release);
     if (ran) {
-      progress_.fetch_add(1, std::memory_order_relaxed);
       idle = 0;
       continue;
     }
     pause_cpu();
     if (++idle < kSpinsBeforeYield) continue;
+    idle_mark.store(progress, std::memory_order_release);
+    if (nobody_can_run(progress)) return report_stuck(thread);
     std::this_thread::yield();
-    const int64_t progress = progress_.load(std::memory_order_relaxed);
-    if (progress != last_progress) {
-      last_progress = progress;
-      since = SteadyTime::now();
-    } else if (SteadyTime::now() - since > std::chrono::milliseconds(options_.deadline_ms)) {
-      for (size_t w = static_cast<size_t>(thread); w < workers_.size(); w += static_cast<size_t>(options_.threads))
-        for (int32_t role = 0; role < kRoles; ++role)
-          if (workers_[w].cursor[role] < shared_.program->list(workers_[w].id, static_cast<Role>(role)).size())
-            return report(workers_[w], static_cast<Role>(role), "nothing moved until the deadline");
-      return;
-    }
   }
+}
+
+// Exact. Suppose all marks equal `progress` and some task could still run; take the first that does, on thread X. X
+// found it blocked after reading `progress`, so a word it waits for was published since, by thread Y. Not after Y's
+// mark: the task would not be the first. So before Y's look; then Y raised the count to `progress` at most, and X,
+// which read that count (acquire) from a chain of raises (release), saw the word. A contradiction.
+bool Interpreter::nobody_can_run(int64_t progress) const {
+  for (int32_t thread = 0; thread < options_.threads; ++thread) {
+    const int64_t mark = idle_[static_cast<size_t>(thread)].progress.load(std::memory_order_acquire);
+    if (mark != progress && mark != IdleMark::kFinished) return false;
+  }
+  return progress_.load(std::memory_order_acquire) == progress;
+}
+
+void Interpreter::report_stuck(int32_t thread) {
+  for (size_t w = static_cast<size_t>(thread); w < workers_.size(); w += static_cast<size_t>(options_.threads))
+    for (Role role : {Role::kProducer, Role::kRouter, Role::kMessenger, Role::kConsumer})
+      if (workers_[w].cursor[static_cast<size_t>(role)] < shared_.program->list(workers_[w].id, role).size())
+        return report(workers_[w], role, kStuck);
 }
 
 // Every lane of every worker gets a random priority, redrawn now and then: some starve for a while, others race ahead.
@@ -266,7 +292,7 @@ void Interpreter::run_interleaved() {
     for (const Lane& lane : lanes) {
       const Worker& worker = workers_[lane.worker];
       if (worker.cursor[static_cast<size_t>(lane.role)] < shared_.program->list(worker.id, lane.role).size())
-        return report(worker, lane.role, "no list can go on");
+        return report(worker, lane.role, kStuck);
     }
   }
 }

@@ -1,8 +1,14 @@
 // The interpreter: virtual SMs on threads. Each worker runs its four lists; a task runs when its barriers and hops are
 // there. It has no forward pass of its own: what is computed, in which order, is the program.
+//
+// A program that cannot go on is known for certain, so there is no deadline that a slow disk or a stopped process could
+// miss: each thread notes at which count of progress it found nothing to run, and when all have noted the same count,
+// and it still stands, nothing will ever run again (see nobody_can_run). After a fault every later step fails at once.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,7 +18,7 @@
 
 namespace boreas::cpu {
 
-// What a worker waited for when the deadline passed, or what it found wrong.
+// Where a worker stands when no list of any worker can go on, or what it found wrong.
 struct Fault {
   int32_t worker = 0;
   Role role = Role::kConsumer;
@@ -26,7 +32,6 @@ struct InterpreterOptions {
   // Set: one thread picks the next runnable list at random from this seed, biased towards starving some of them. Bits
   // must not change.
   std::optional<uint64_t> interleave_seed;
-  int64_t deadline_ms = 20000;  // without any progress of any worker
 };
 
 class Interpreter {
@@ -39,9 +44,15 @@ class Interpreter {
   // Runs shared.program on shared.block as step shared.step; nothing on success.
   std::optional<Fault> run_step();
   std::vector<Worker>& workers() { return workers_; }
+  int32_t threads() const { return options_.threads; }  // at most one a worker
 
  private:
   class Threads;
+  // The count of progress at which a thread found nothing to run; -1: it has not looked, kFinished: its lists are done.
+  struct alignas(64) IdleMark {
+    static constexpr int64_t kFinished = INT64_MAX;
+    std::atomic<int64_t> progress{-1};
+  };
   enum class Progress { kRan, kBlocked, kDone };
   Progress try_role(Worker& worker, Role role);
   bool ready(const Worker& worker, const TaskDesc& task);
@@ -49,6 +60,9 @@ class Interpreter {
   void finish(Worker& worker, const TaskDesc& task);
   bool run_worker(Worker& worker, bool& done);
   void run_thread(int32_t thread);
+  bool run_workers_of(int32_t thread, bool& all_done);
+  bool nobody_can_run(int64_t progress) const;
+  void report_stuck(int32_t thread);
   void run_interleaved();
   void report(const Worker& worker, Role role, const std::string& text);
   void begin_step();
@@ -56,9 +70,10 @@ class Interpreter {
   Shared& shared_;
   InterpreterOptions options_;
   std::vector<Worker> workers_;
-  std::atomic<int64_t> progress_{0};
+  std::atomic<int64_t> progress_{0};  // grows after tasks ran
+  std::unique_ptr<IdleMark[]> idle_;  // [threads]
   std::atomic<bool> faulted_{false};
-  std::optional<Fault> fault_;
+  std::optional<Fault> fault_;  // written by the thread that set faulted_, read between steps
   std::unique_ptr<Threads> threads_;
 };
 

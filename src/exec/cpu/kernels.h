@@ -16,7 +16,8 @@
 namespace boreas::cpu {
 
 constexpr int32_t kGroup = 16;
-constexpr int32_t padded(int32_t n) { return (n + kGroup - 1) / kGroup * kGroup; }
+// static: the files for wider instruction sets must not share a copy with the others, see exp2.h.
+static constexpr int32_t padded(int32_t n) { return (n + kGroup - 1) / kGroup * kGroup; }
 
 // y[t * y_stride + r] = dot(row r of w, x[t]) for r < rows, t < tokens.
 struct GemmArgs {

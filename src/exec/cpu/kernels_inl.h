@@ -1,15 +1,17 @@
 // The kernels, written once over a 16-lane vector type S::Vec that each SIMD level provides; included by
-// simd_<level>.cc only. See kernels.h for the canonical order that makes all levels equal to the bit.
+// simd_<level>.cc only. See kernels.h for the canonical order that makes all levels equal to the bit. S has internal
+// linkage, and so must have everything called here: an inline function of the library would be compiled once for each
+// instruction set, and the linker could pick the widest for all (a test looks at the symbols).
 #pragma once
 
-#include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "exec/cpu/exp2.h"
 #include "exec/cpu/kernels.h"
 
 namespace boreas::cpu {
+
+constexpr float kInfinity = __builtin_inff();
 
 template <class S>
 struct KernelSet {
@@ -32,7 +34,8 @@ struct KernelSet {
     float natural[kGroup];
     for (int32_t i = 0; i < n; i += kGroup) {
       S::store_natural(natural, S::load(in + i));
-      std::memcpy(out + i, natural, static_cast<size_t>(std::min(kGroup, n - i)) * sizeof(float));
+      const int32_t left = n - i < kGroup ? n - i : kGroup;
+      std::memcpy(out + i, natural, static_cast<size_t>(left) * sizeof(float));
     }
   }
 
@@ -82,7 +85,7 @@ struct KernelSet {
     constexpr int64_t kFirstLevelBytes = 16 << 10, kSecondLevelBytes = 128 << 10;
     if (int64_t{a.rows} * a.k * 2 > kSecondLevelBytes) return a.tokens;
     const int64_t fit = kFirstLevelBytes / (int64_t{padded(a.k)} * 4) / S::kTokenTile * S::kTokenTile;
-    return static_cast<int32_t>(std::max<int64_t>(fit, S::kTokenTile));
+    return fit > S::kTokenTile ? static_cast<int32_t>(fit) : S::kTokenTile;
   }
 
   // One token: four rows at once keep four streams of memory busy. More tokens: as many accumulators as the registers
@@ -96,7 +99,7 @@ struct KernelSet {
     }
     const int32_t panel = token_panel(a);
     for (int32_t first = 0; first < a.tokens; first += panel) {
-      const int32_t end = std::min(first + panel, a.tokens);
+      const int32_t end = a.tokens - first < panel ? a.tokens : first + panel;
       int32_t row = 0;
       for (; row + S::kRowTile <= a.rows; row += S::kRowTile) row_block<S::kRowTile>(a, row, first, end);
       for (; row < a.rows; ++row) row_block<1>(a, row, first, end);
@@ -104,7 +107,7 @@ struct KernelSet {
   }
 
   static Vec exp2(Vec x) {
-    x = S::max(x, S::broadcast(kExp2Lowest));
+    x = S::max(S::broadcast(kExp2Lowest), x);  // in this order NaN stays NaN
     const Vec magic = S::broadcast(kExp2RoundMagic);
     const Vec shifted = S::add(x, magic);
     const Vec fraction = S::sub(x, S::sub(shifted, magic));
@@ -114,12 +117,12 @@ struct KernelSet {
   }
 
   // Softmax weights of one query over one page: new maximum, probabilities rounded to bf16 in scores[0, 64), their sum;
-  // returns the factor by which earlier sums and outputs shrink. Keys outside [first, end) get probability 0.
+  // returns the factor by which earlier sums and outputs shrink. Keys outside [first, end) get probability 0. A score
+  // that is NaN or +infinity makes the sum NaN; then the maximum means nothing.
   static float probabilities(float* scores, int32_t first, int32_t end, float scale_log2, float& maximum, float& sum) {
     constexpr int32_t kKeys = 64;
-    const float infinity = std::numeric_limits<float>::infinity();
-    for (int32_t i = 0; i < first; ++i) scores[i] = -infinity;
-    for (int32_t i = end; i < kKeys; ++i) scores[i] = -infinity;
+    for (int32_t i = 0; i < first; ++i) scores[i] = -kInfinity;
+    for (int32_t i = end; i < kKeys; ++i) scores[i] = -kInfinity;
     Vec top = S::load(scores);
     for (int32_t i = kGroup; i < kKeys; i += kGroup) top = S::max(top, S::load(scores + i));
     const float page_maximum = S::reduce_max(top);

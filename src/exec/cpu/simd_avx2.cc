@@ -36,7 +36,7 @@ struct Avx2 {
   static Vec add(Vec a, Vec b) { return {_mm256_add_ps(a.even, b.even), _mm256_add_ps(a.odd, b.odd)}; }
   static Vec sub(Vec a, Vec b) { return {_mm256_sub_ps(a.even, b.even), _mm256_sub_ps(a.odd, b.odd)}; }
   static Vec mul(Vec a, Vec b) { return {_mm256_mul_ps(a.even, b.even), _mm256_mul_ps(a.odd, b.odd)}; }
-  // The operand order makes a NaN in `a` give b, as the portable comparison does.
+  // If either is NaN the result is b, as in the portable comparison.
   static Vec max(Vec a, Vec b) { return {_mm256_max_ps(a.even, b.even), _mm256_max_ps(a.odd, b.odd)}; }
   static Vec add_exact_product(Vec sum, Vec a, Vec b) {
     return {_mm256_fmadd_ps(a.even, b.even, sum.even), _mm256_fmadd_ps(a.odd, b.odd, sum.odd)};

@@ -20,7 +20,6 @@ namespace boreas::cpu {
 static_assert(kLayoutPagePositions == kPagePositions);
 
 // ---- the step
-// ----------------------------------------------------------------------------------------------------------------------------------
 // A step computes a block of tokens, each a row of the program, of one or more sequences. Prefill is many rows of one
 // sequence.
 struct BlockSequence {
@@ -28,6 +27,7 @@ struct BlockSequence {
   std::span<const PageId> full_pages;
   std::span<const PageId> sliding_pages;
   int32_t sliding_first = 0;
+  int32_t plan_row = 0;   // which row of the plan it is a piece of
   int32_t row_first = 0;  // its rows in the block are contiguous, positions ascending by one
   int32_t row_count = 0;
 };
@@ -54,7 +54,6 @@ struct Block {
 };
 
 // ---- between workers
-// ---------------------------------------------------------------------------------------------------------------------------
 // A hop's payload and its epochs, both halves. A writer fills its part of the payload, then releases its epoch; a
 // reader acquires the epoch first.
 struct alignas(64) EpochWord {
@@ -82,7 +81,6 @@ class HopBuffer {
 };
 
 // ---- of one worker
-// -----------------------------------------------------------------------------------------------------------------------------
 // The experts of each row, and the same pairs sorted by expert.
 struct Route {
   std::vector<int32_t> expert;  // [rows, experts_per_token], ascending id
@@ -129,7 +127,6 @@ struct LayerTrace {
 };
 
 // ---- everything the op bodies see
-// --------------------------------------------------------------------------------------------------------------
 struct Sampler {  // of an open sequence slot
   bool open = false;
   SamplingParams params;
@@ -158,6 +155,12 @@ struct Shared {
   // [64, head_dim] of K (0) or V (1).
   bf16* page(bool sliding, PageId page, int32_t layer, int32_t head, int32_t k_or_v);
 };
+
+// The parts of Shared and Worker whose size the shape, the number of workers and rows_max decide; model, workers and
+// rows_max must be set. Error: no memory for the pages.
+Status allocate_pages(Shared& shared, int64_t pages_full, int64_t pages_sliding);
+void allocate_hops(Shared& shared);
+void allocate_slots(const Shared& shared, Worker& worker);
 
 struct OpContext {
   Shared& shared;

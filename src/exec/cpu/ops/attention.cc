@@ -131,15 +131,21 @@ class Attend {
     worker.bytes_read += int64_t{2} * kPagePositions * dim_ * static_cast<int64_t>(sizeof(bf16));
   }
 
-  // Rows that saw none of this piece's pages publish nothing; the merge knows from the positions.
+  // Whether the row sees a page of the piece; the merge asks the same question, whatever the scores were.
+  bool sees(int32_t row, int32_t piece) const {
+    const int32_t page_first = first_visible(position(row), sliding_, config_.window) / kPagePositions;
+    return piece_has_pages(piece, page_first, position(row) / kPagePositions);
+  }
+
+  // Rows that see none of this piece's pages publish nothing.
   void publish(const BlockSequence& sequence, int32_t piece) const {
     const Worker& worker = context_.worker;
     float* payload = context_.publish_payload<float>(task_);
     for (int32_t i = 0; i < sequence.row_count; ++i) {
       const int64_t row = sequence.row_first + i;
+      if (!sees(sequence.row_first + i, piece)) continue;
       for (int32_t query = 0; query < queries_; ++query) {
         const size_t state = static_cast<size_t>(i * queries_ + query);
-        if (worker.softmax_sum[state] == 0.0f) continue;
         float* out =
             payload + (((row * config_.kv_heads + head_) * kAttentionPieces + piece) * queries_ + query) * (dim_ + 2);
         out[0] = worker.softmax_maximum[state];

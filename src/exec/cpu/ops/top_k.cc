@@ -1,5 +1,7 @@
 // Body of top_k: see program/ops/top_k.h. Selection is on the bf16 logits, before the sigmoid, ties to the lowest id.
+// NaN counts as the largest, as in PyTorch: a broken router shows in the logits instead of losing an expert.
 #include <algorithm>
+#include <cmath>
 
 #include "exec/cpu/exp2.h"
 #include "exec/cpu/state.h"
@@ -7,12 +9,19 @@
 namespace boreas::cpu {
 namespace {
 
+bool before(const float* logits, int32_t a, int32_t b) {
+  const bool a_nan = std::isnan(logits[a]), b_nan = std::isnan(logits[b]);
+  if (a_nan != b_nan) return a_nan;
+  if (a_nan || logits[a] == logits[b]) return a < b;
+  return logits[a] > logits[b];
+}
+
 // The `count` largest of `logits` by (value descending, id ascending), returned in ascending id.
 void select(const float* logits, int32_t experts, int32_t count, std::vector<int32_t>& order, int32_t* chosen) {
   order.resize(static_cast<size_t>(experts));
   for (int32_t e = 0; e < experts; ++e) order[static_cast<size_t>(e)] = e;
   std::partial_sort(order.begin(), order.begin() + count, order.end(),
-                    [&](int32_t a, int32_t b) { return logits[a] != logits[b] ? logits[a] > logits[b] : a < b; });
+                    [&](int32_t a, int32_t b) { return before(logits, a, b); });
   std::copy_n(order.begin(), count, chosen);
   std::sort(chosen, chosen + count);
 }
