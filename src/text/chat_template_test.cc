@@ -139,9 +139,14 @@ TEST(ChatTemplate, HostileTemplatesFailCleanly) {
       "{{ 'a'|indent(1000000000) }}",
       "{{ 1|tojson(indent=1000000000) }}",
   };
-  for (const char* source : sources)
-    EXPECT_EQ(render(source).rfind("ERROR chat template, line 1: ", 0), 0u) << source << "\n"
-                                                                            << render(source).substr(0, 200);
+  TemplateLimits limits;  // a tenth of the usual ones: the same ends, sooner
+  limits.output_bytes = 1 << 20;
+  limits.steps = 2'000'000;
+  for (const char* source : sources) {
+    const std::string answer = render(source, {}, limits);
+    EXPECT_EQ(answer.rfind("ERROR chat template, line 1: ", 0), 0u) << source << "\n" << answer.substr(0, 200);
+  }
+  EXPECT_NE(render(sources[0]).find("its step limit is spent"), std::string::npos);
 }
 
 std::string repeated(const std::string& unit, int count) {
@@ -198,6 +203,13 @@ TEST(ChatTemplate, DeepVariablesFailCleanly) {
   }
   EXPECT_EQ(render("{{ x }}", {{"x", deep}}),
             "ERROR chat template, line 1: the variables are nested more than 200 levels deep");
+}
+
+TEST(ChatTemplate, InvalidTextInVariablesFailsCleanly) {
+  EXPECT_EQ(render("{{ x|upper }}", {{"x", "a\xC3"}}),
+            "ERROR chat template, line 1: the variables hold text that is not valid UTF-8");
+  EXPECT_EQ(render("{{ x|tojson }}", {{"x", {{"\xFF", 1}}}}),
+            "ERROR chat template, line 1: the variables hold text that is not valid UTF-8");
 }
 
 TEST(ChatTemplate, ManyKeysWithEqualHashesStayBounded) {

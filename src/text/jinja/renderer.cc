@@ -5,6 +5,7 @@
 #include "text/jinja/access.h"
 #include "text/jinja/format.h"
 #include "text/jinja/parser.h"
+#include "text/unicode.h"
 
 namespace boreas::jinja {
 
@@ -16,6 +17,12 @@ constexpr size_t kLiveFactor = 8;
 constexpr size_t kLiveBase = 64 << 20;
 // Nested evaluations, macros included: bounds the C++ stack (a level takes a few hundred bytes).
 constexpr int kLevelsMax = 2000;
+
+// Text of the variables. Everything behind this relies on valid UTF-8.
+Value borrow(std::string_view text) {
+  if (find_invalid_utf8(text) != std::string_view::npos) fail("the variables hold text that is not valid UTF-8");
+  return Value::borrowed(text);
+}
 
 }  // namespace
 
@@ -119,7 +126,7 @@ Value Renderer::from_json(const boost::json::value& json, int depth) {
     case boost::json::kind::double_:
       return Value::real(json.get_double());
     case boost::json::kind::string:
-      return Value::borrowed({json.get_string().data(), json.get_string().size()});
+      return borrow({json.get_string().data(), json.get_string().size()});
     case boost::json::kind::array: {
       auto* list = new Sequence(budget_, SequenceType::kList);
       Value value = Value::of(list);
@@ -131,7 +138,7 @@ Value Renderer::from_json(const boost::json::value& json, int depth) {
       auto* dict = new Dict(budget_);
       Value value = Value::of(dict);
       for (const auto& entry : json.get_object()) {
-        dict->set(Value::borrowed({entry.key().data(), entry.key().size()}), from_json(entry.value(), depth + 1));
+        dict->set(borrow({entry.key().data(), entry.key().size()}), from_json(entry.value(), depth + 1));
       }
       return value;
     }

@@ -49,10 +49,10 @@ TEST(GeneratedTemplates, WholeGrammarEqualsJinja2) {
   compare(Grammar::kPython, "jinja2, whole grammar", ask_jinja2, 2000, 0.5);
 }
 TEST(GeneratedTemplates, SharedGrammarEqualsJinja2) {
-  compare(Grammar::kShared, "jinja2, shared grammar", ask_jinja2, 2000, 0.9);
+  compare(Grammar::kShared, "jinja2, shared grammar", ask_jinja2, 1000, 0.9);
 }
 TEST(GeneratedTemplates, SharedGrammarEqualsHuggingFaceJinja) {
-  compare(Grammar::kShared, "@huggingface/jinja, shared grammar", ask_huggingface, 2000, 0.9, true);
+  compare(Grammar::kShared, "@huggingface/jinja, shared grammar", ask_huggingface, 1000, 0.9, true);
 }
 
 }  // namespace

@@ -148,6 +148,61 @@ TEST(NorthStructure, RandomConversationsEqualBothOracles) {
   expect_equal_to_both(north_structure(), {true, true, false}, 300, north_extra);
 }
 
+std::string rendered_north(const object& variables) {
+  const OracleAnswer answer = ask_boreas({north_structure(), variables});
+  EXPECT_TRUE(answer.ok) << answer.text;
+  return answer.text;
+}
+
+// The layout, spelled out: what stands between the turns is part of the format.
+TEST(NorthStructure, Layout) {
+  const array tools = {{{"type", "function"},
+                        {"function", {{"name", "f"}, {"description", "d"}, {"parameters", {{"type", "object"}}}}}}};
+  array messages = {{{"role", "system"}, {"content", "S"}}, {{"role", "user"}, {"content", "U"}}};
+  const std::string platform =
+      "<BOS_TOKEN><|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|><|START_TEXT|>P\n\n# Available Tools\n```json\n[\n";
+  const std::string opening = platform +
+                              "    {\"name\": \"f\", \"description\": \"d\", \"parameters\": {\"type\": \"object\"}, "
+                              "\"responses\": null}\n]\n```"
+                              "<|END_TEXT|><|END_OF_TURN_TOKEN|><|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|><|START_TEXT|>S<"
+                              "|END_TEXT|><|END_OF_TURN_TOKEN|>"
+                              "<|START_OF_TURN_TOKEN|><|USER_TOKEN|><|START_TEXT|>U<|END_TEXT|><|END_OF_TURN_TOKEN|>";
+  const object base = {{"messages", messages},
+                       {"tools", tools},
+                       {"platform_instruction_override", "P"},
+                       {"add_generation_prompt", true}};
+  const std::string thinking = "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|><|START_THINKING|>";
+  EXPECT_EQ(rendered_north(base), opening + thinking);
+  object off = base;
+  off["reasoning"] = false;
+  EXPECT_EQ(rendered_north(off), opening + thinking + "<|END_THINKING|>");
+  object bare = {{"messages", {{{"role", "user"}, {"content", ""}}}}, {"platform_instruction_override", "P"}};
+  EXPECT_EQ(rendered_north(bare),
+            platform +
+                "\n]\n```<|END_TEXT|><|END_OF_TURN_TOKEN|>"
+                "<|START_OF_TURN_TOKEN|><|USER_TOKEN|><|START_TEXT|><|END_TEXT|><|END_OF_TURN_TOKEN|>");
+
+  // Two turns of tool use with the same id: the results stay with their own calls.
+  for (const char* result : {"one", "two"}) {
+    const object call = {
+        {"id", "0"}, {"type", "function"}, {"function", {{"name", "f"}, {"arguments", "{\"x\": \"é\"}"}}}};
+    messages.push_back(object{{"role", "assistant"}, {"content", nullptr}, {"reasoning", "R"}, {"tool_calls", {call}}});
+    messages.push_back(object{{"role", "tool"}, {"tool_call_id", "0"}, {"content", result}});
+  }
+  const auto prepared = prepare_chat(messages, tools, {{"platform_instruction_override", "P"}}, {});
+  ASSERT_TRUE(prepared.ok());
+  std::string expected = opening;
+  for (const auto& turn : {std::pair("0", "one"), std::pair("1", "two")}) {
+    const std::string number = turn.first;
+    expected += thinking + "R<|END_THINKING|><|START_ACTION|>[\n    {\"tool_call_id\": \"" + number +
+                "\", \"tool_name\": \"f\", \"parameters\": {\"x\": \"é\"}}\n]<|END_ACTION|><|END_OF_TURN_TOKEN|>"
+                "<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|><|START_TOOL_RESULT|>[\n    {\n        \"tool_call_id\": \"" +
+                number + "\",\n        \"results\": {\n            \"0\": {\"content\": \"" + turn.second +
+                "\"}\n        },\n        \"is_error\": null\n    }\n]<|END_TOOL_RESULT|><|END_OF_TURN_TOKEN|>";
+  }
+  EXPECT_EQ(rendered_north(*prepared), expected + thinking);
+}
+
 // What the server does: prepare_chat, then render. The oracle gets the prepared variables.
 TEST(NorthStructure, PreparedConversationsEqualJinja2) {
   std::vector<OracleCase> cases;
