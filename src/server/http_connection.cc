@@ -135,6 +135,12 @@ asio::awaitable<size_t> Connection::read_some(size_t bytes_max) {
   co_return 0;
 }
 
+// Old clients put an empty line behind a body; it is not part of the next request.
+void Connection::skip_empty_line() {
+  const auto* bytes = static_cast<const char*>(in_.data().data());
+  if (in_.size() >= 2 && bytes[0] == '\r' && bytes[1] == '\n') in_.consume(2);
+}
+
 // Reads up to the empty line and parses. Leaves what follows in in_.
 asio::awaitable<std::optional<HttpRefusal>> Connection::read_header() {
   HeaderScan scan(server_.options.header_bytes_max, server_.options.header_fields_max);
@@ -143,6 +149,7 @@ asio::awaitable<std::optional<HttpRefusal>> Connection::read_header() {
   while (true) {
     if (in_.size() > 0) {
       if (phase_ == Phase::kIdle) arm(Phase::kHeader, server_.options.header_timeout_ms);
+      skip_empty_line();
       const std::string_view bytes(static_cast<const char*>(in_.data().data()), in_.size());
       if (std::optional<HttpRefusal> refusal = scan.look(bytes)) co_return refusal;
       if (scan.header_bytes() > 0) co_return parse_header(scan.header_bytes());

@@ -138,6 +138,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   asio::awaitable<bool> serve_one();
   asio::awaitable<std::optional<HttpRefusal>> read_header();
+  void skip_empty_line();
   std::optional<HttpRefusal> parse_header(size_t header_bytes);
   asio::awaitable<std::optional<HttpRefusal>> read_body();
   std::optional<HttpRefusal> take_body_piece(bool& need_more);

@@ -1,6 +1,7 @@
 #include "server/server.h"
 
 #include <arpa/inet.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <boost/json.hpp>
@@ -95,7 +96,10 @@ class Server::Impl {
   Status start() {
     RETURN_IF_ERROR(http.listen());
     if (options.handle_signals) http.on_signal([this](int) { on_signal(); });
-    io_thread = std::thread([this] { http.run(); });
+    io_thread = std::thread([this] {
+      ::pthread_setname_np(::pthread_self(), "http");
+      http.run();
+    });
     return Ok{};
   }
 

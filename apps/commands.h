@@ -1,0 +1,14 @@
+// One function a subcommand: declares its flags on the program's parser. Its callback runs the command and sets
+// exit_code: 0 success, 1 failure, 2 bad usage or input that does not exist.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace boreas {
+
+void add_bench_command(CLI::App& app, int& exit_code);
+void add_generate_command(CLI::App& app, int& exit_code);
+void add_plan_command(CLI::App& app, int& exit_code);
+void add_serve_command(CLI::App& app, int& exit_code);
+
+}  // namespace boreas

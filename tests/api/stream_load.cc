@@ -1,0 +1,211 @@
+// What live streams cost the server: many SSE streams at a steady rate against api_scripted_server in another process.
+//   stream_load PATH_TO_api_scripted_server [--streams 512] [--seconds 10] [--step-us 20000] [--waiting]
+// Prints one JSON line: CPU of the whole server and of its HTTP thread in percent of one core, resident memory added by
+// the streams, tokens a second, gaps between a stream's tokens. --waiting: one request runs, the others wait in the
+// queue.
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "test_client.h"
+
+namespace boreas {
+namespace {
+
+using Steady = std::chrono::steady_clock;
+
+double seconds_since(Steady::time_point begin) { return std::chrono::duration<double>(Steady::now() - begin).count(); }
+
+struct Child {
+  pid_t pid = -1;
+  int input = -1;
+  uint16_t port = 0;
+};
+
+Child start(std::vector<std::string> arguments) {
+  int input[2];
+  int output[2];
+  if (::pipe(input) != 0 || ::pipe(output) != 0) std::exit(1);
+  Child child;
+  child.pid = ::fork();
+  if (child.pid == 0) {
+    ::dup2(input[0], STDIN_FILENO);
+    ::dup2(output[1], STDOUT_FILENO);
+    for (const int fd : {input[0], input[1], output[0], output[1]}) ::close(fd);
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    ::execv(argv[0], argv.data());
+    ::_exit(127);
+  }
+  ::close(input[0]);
+  ::close(output[1]);
+  child.input = input[1];
+  std::string line;
+  char byte;
+  while (::read(output[0], &byte, 1) == 1 && byte != '\n') line += byte;
+  child.port = static_cast<uint16_t>(std::atoi(line.c_str()));
+  return child;
+}
+
+// CPU seconds of a process or one of its threads, from its stat file.
+double cpu_seconds(const std::string& directory) {
+  std::ifstream file(directory + "/stat");
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  std::istringstream fields(text.substr(text.rfind(')') + 2));
+  std::string skipped;
+  for (int i = 0; i < 11; ++i) fields >> skipped;
+  double user = 0;
+  double system = 0;
+  fields >> user >> system;
+  return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+}
+
+double http_thread_cpu_seconds(pid_t pid) {
+  double sum = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task")) {
+    std::ifstream name_file(entry.path() / "comm");
+    std::string name;
+    name_file >> name;
+    if (name == "http") sum += cpu_seconds(entry.path());
+  }
+  return sum;
+}
+
+double resident_mb(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/statm");
+  double pages = 0;
+  file >> pages >> pages;
+  return pages * static_cast<double>(::sysconf(_SC_PAGESIZE)) / 1e6;
+}
+
+struct Stream {
+  int fd = -1;
+  int64_t events = 0;
+  Steady::time_point last;
+};
+
+int connect_stream(uint16_t port, const std::string& request) {
+  // TestSocket closes in its destructor; these stay open until the process ends.
+  auto* socket = new TestSocket(port);
+  socket->send(request);
+  return socket->fd();
+}
+
+struct Reading {
+  int64_t tokens = 0;
+  std::vector<double> gaps_ms;
+};
+
+void read_streams(int poller, std::vector<Stream>& streams, double seconds, bool record, Reading& reading) {
+  std::vector<epoll_event> ready(1024);
+  std::vector<char> bytes(64 << 10);
+  const Steady::time_point begin = Steady::now();
+  while (seconds_since(begin) < seconds) {
+    const int count = ::epoll_wait(poller, ready.data(), static_cast<int>(ready.size()), 100);
+    for (int i = 0; i < count; ++i) {
+      Stream& stream = streams[ready[static_cast<size_t>(i)].data.u64];
+      const ssize_t n = ::recv(stream.fd, bytes.data(), bytes.size(), MSG_DONTWAIT);
+      if (n <= 0) continue;
+      const int64_t events = std::count(bytes.begin(), bytes.begin() + n, '{') > 0 ? 1 : 0;
+      if (events == 0) continue;
+      const Steady::time_point now = Steady::now();
+      if (record && stream.events > 0) {
+        reading.gaps_ms.push_back(std::chrono::duration<double, std::milli>(now - stream.last).count());
+      }
+      stream.last = now;
+      ++stream.events;
+      reading.tokens += record;
+    }
+  }
+}
+
+double quantile(std::vector<double>& values, double q) {
+  if (values.empty()) return 0;
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(q * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
+int run(int argc, char** argv) {
+  if (argc < 2) {
+    std::fprintf(
+        stderr,
+        "usage: stream_load PATH_TO_api_scripted_server [--streams N] [--seconds N] [--step-us N] [--waiting]\n");
+    return 2;
+  }
+  int streams_wanted = 512;
+  double seconds = 10;
+  std::string step_us = "20000";
+  bool waiting = false;
+  for (int i = 2; i < argc; ++i) {
+    const std::string flag = argv[i];
+    if (flag == "--streams" && i + 1 < argc) streams_wanted = std::atoi(argv[++i]);
+    if (flag == "--seconds" && i + 1 < argc) seconds = std::atof(argv[++i]);
+    if (flag == "--step-us" && i + 1 < argc) step_us = argv[++i];
+    if (flag == "--waiting") waiting = true;
+  }
+  const std::string count = std::to_string(streams_wanted);
+  Child server = start({argv[1], "--forever", "--step-us", waiting ? "1000000" : step_us, "--slots",
+                        waiting ? "1" : count, "--waiting", count});
+  const std::string pid = std::to_string(server.pid);
+  // One request first: what a first request allocates once is not the streams'.
+  post(server.port, "/v1/completions", R"({"prompt":"a","max_tokens":1})");
+  const double memory_before = resident_mb(server.pid);
+  const std::string body =
+      R"({"messages":[{"role":"user","content":")" + std::string(300, 'x') + R"("}],"max_tokens":3500,"stream":true})";
+  const std::string request = post_text("/v1/chat/completions", body);
+  std::vector<Stream> streams(static_cast<size_t>(streams_wanted));
+  const int poller = ::epoll_create1(0);
+  for (size_t i = 0; i < streams.size(); ++i) {
+    streams[i].fd = connect_stream(server.port, request);
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = i;
+    ::epoll_ctl(poller, EPOLL_CTL_ADD, streams[i].fd, &event);
+  }
+  Reading warm;
+  read_streams(poller, streams, 3, false, warm);
+  Reading reading;
+  const double cpu_before = cpu_seconds("/proc/" + pid);
+  const double http_before = http_thread_cpu_seconds(server.pid);
+  const Steady::time_point begin = Steady::now();
+  read_streams(poller, streams, seconds, true, reading);
+  const double elapsed = seconds_since(begin);
+  const double cpu = (cpu_seconds("/proc/" + pid) - cpu_before) / elapsed * 100;
+  const double http = (http_thread_cpu_seconds(server.pid) - http_before) / elapsed * 100;
+  std::printf(
+      "{\"bench\": \"stream_load\", \"streams\": %d, \"waiting\": %s, \"tok_s\": %.0f, \"cpu_percent\": %.1f, "
+      "\"http_cpu_percent\": %.1f, \"http_us_per_token\": %.2f, \"rss_added_mb\": %.1f, \"gap_ms_p50\": %.1f, "
+      "\"gap_ms_p99\": %.1f}\n",
+      streams_wanted, waiting ? "true" : "false", static_cast<double>(reading.tokens) / elapsed, cpu, http,
+      reading.tokens > 0 ? http / 100 * elapsed / static_cast<double>(reading.tokens) * 1e6 : 0,
+      resident_mb(server.pid) - memory_before, quantile(reading.gaps_ms, 0.5), quantile(reading.gaps_ms, 0.99));
+  std::fflush(stdout);
+  ::close(server.input);
+  ::kill(server.pid, SIGKILL);
+  ::waitpid(server.pid, nullptr, 0);
+  ::_exit(0);
+}
+
+}  // namespace
+}  // namespace boreas
+
+int main(int argc, char** argv) { return boreas::run(argc, argv); }
