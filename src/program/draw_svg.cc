@@ -228,7 +228,7 @@ class Picture {
     add("<svg xmlns='http://www.w3.org/2000/svg' width='%.0f' height='%.0f' viewBox='0 0 %.0f %.0f' "
         "font-family='Helvetica,Arial,sans-serif' font-size='12'>\n",
         kWidth, height, kWidth, height);
-    add("<rect width='100%%' height='100%%' fill='#ffffff'/>\n<defs>");
+    text_ += "<rect width='100%' height='100%' fill='#ffffff'/>\n<defs>";
     for (const char* color : {"#2f5f9e", "#c2571a"})
       add("<marker id='m%s' viewBox='0 0 6 6' refX='5' refY='3' markerWidth='6' markerHeight='6' orient='auto'>"
           "<path d='M0 0L6 3L0 6z' fill='%s'/></marker>",
