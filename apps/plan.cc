@@ -195,11 +195,13 @@ void print_one(const Compiled& compiled, int32_t context, bool with_ops) {
   }
   const Program& program = *compiled.program;
   const ProgramSummary summary = summarize(program, compiled.rows, context);
-  std::printf("%s; %lld tasks, compiled in %.1f ms, verified in %.1f ms (%lld tasks and %lld accesses of %s)\n",
-              compiled.verdict.ok ? "verified" : ("REJECTED: " + compiled.verdict.problem).c_str(),
-              static_cast<long long>(summary.tasks), compiled.compile_ms, compiled.verify_ms,
-              static_cast<long long>(compiled.verdict.tasks_checked),
-              static_cast<long long>(compiled.verdict.accesses_checked), "unrolled steps");
+  std::printf(
+      "%s; %lld tasks, compiled in %.1f ms, verified in %.1f ms (%lld tasks, %lld accesses over unrolled "
+      "steps)\n",
+      compiled.verdict.ok ? "verified" : ("REJECTED: " + compiled.verdict.problem).c_str(),
+      static_cast<long long>(summary.tasks), compiled.compile_ms, compiled.verify_ms,
+      static_cast<long long>(compiled.verdict.tasks_checked),
+      static_cast<long long>(compiled.verdict.accesses_checked));
   if (with_ops) print_ops(summary);
   std::printf("  ring %d chunks of %d bytes, %d producer warps, turned over by %lld chunks a step; slots %lld bytes\n",
               program.ring_chunks, program.device.chunk_bytes, program.producers,
