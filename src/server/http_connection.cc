@@ -80,9 +80,7 @@ void Exchange::end() {
   connection_->answer_complete();
 }
 
-bool Exchange::congested() const {
-  return connection_ && connection_->waiting_bytes() >= connection_->stream_bytes_max();
-}
+bool Exchange::congested() const { return connection_ && connection_->congested(); }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Connection: reading
@@ -192,9 +190,10 @@ std::optional<HttpRefusal> Connection::parse_header(size_t header_bytes) {
   }
   if (message.version() != 10 && message.version() != 11)
     return HttpRefusal{400, "Only HTTP/1.0 and 1.1 are spoken here."};
+  http10_ = message.version() == 10;
   keep_alive_ = parser_->keep_alive();
   has_body_ = !parser_->is_done();
-  return check_framing(request_.fields, message.version() == 10 ? 0 : 1);
+  return check_framing(request_.fields, http10_ ? 0 : 1);
 }
 
 asio::awaitable<std::optional<HttpRefusal>> Connection::read_body() {
@@ -253,8 +252,7 @@ std::optional<HttpRefusal> Connection::take_body_piece(bool& need_more) {
 // Connection: answering
 
 void Connection::begin_exchange() {
-  const bool http10 = parser_ ? parser_->get().version() == 10 : false;
-  exchange_ = std::make_shared<Exchange>(this, request_.method == "HEAD", http10);
+  exchange_ = std::make_shared<Exchange>(this, request_.method == "HEAD", http10_);
   ++exchange_number_;
   phase_ = Phase::kAnswer;
   answer_complete_ = false;
@@ -333,8 +331,7 @@ void Connection::flush() {
       if (!error) self->flush();
     });
   }
-  if (waiting_bytes() >= stream_bytes_max()) was_congested_ = true;
-  if (was_congested_ && waiting_bytes() < stream_bytes_max() / 2 && exchange_) {
+  if (was_congested_ && out_.waiting() < server_.options.stream_bytes_max / 2 && exchange_) {
     was_congested_ = false;
     exchange_->writable();
   }

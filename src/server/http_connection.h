@@ -122,8 +122,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
     }
     return out_.tail();
   }
-  size_t waiting_bytes() const { return out_.waiting(); }
-  size_t stream_bytes_max() const { return server_.options.stream_bytes_max; }
+  // Whoever hears that it is congested is told when it is no more.
+  bool congested() {
+    const bool full = out_.waiting() >= server_.options.stream_bytes_max;
+    was_congested_ = was_congested_ || full;
+    return full;
+  }
   void answer_complete() { answer_complete_ = true; }
   void must_close() { keep_alive_ = false; }
   bool keeps_alive() {
@@ -175,6 +179,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool timed_out_ = false;
   bool keep_alive_ = true;
   bool has_body_ = false;
+  bool http10_ = false;
   bool answer_complete_ = false;  // all of it is in out_
   bool marked_ = false;           // in the server's list of connections to flush
   bool waits_for_write_ = false;

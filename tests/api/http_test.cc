@@ -271,6 +271,7 @@ TEST(Http, SlowSendersAreGivenUp) {
   options.server.http.header_timeout_ms = 150;
   options.server.http.body_timeout_ms = 150;
   options.server.http.idle_timeout_ms = 300;
+  options.server.http.linger_timeout_ms = 300;
   TestServer server(options);
   TestSocket header(server.port());
   header.send("GET /version HTT");
