@@ -19,6 +19,42 @@ if(BOREAS_SANITIZE)
   endif()
 endif()
 
+# Most of the time of a small file goes into other people's headers, so those are compiled once: std for all, Boost.JSON and GoogleTest for those who
+# use them. Files with options of their own (instruction sets) cannot share them and say SKIP_PRECOMPILE_HEADERS.
+find_package(Boost 1.81 REQUIRED COMPONENTS json)
+set(BOREAS_STD_HEADERS <algorithm> <array> <atomic> <chrono> <cmath> <condition_variable> <cstdint> <cstring> <deque> <fstream> <functional> <iostream>
+    <limits> <map> <memory> <mutex> <optional> <set> <span> <sstream> <string> <string_view> <thread> <unordered_map> <utility> <variant> <vector>)
+function(boreas_precompiled name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;OPTIONS;HEADERS" ${ARGN})
+  add_library(${name} OBJECT ${CMAKE_SOURCE_DIR}/cmake/precompiled.cc)
+  target_link_libraries(${name} PRIVATE boreas_flags ${ARG_DEPENDS})
+  target_compile_options(${name} PRIVATE ${ARG_OPTIONS} $<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>)
+  target_precompile_headers(${name} PRIVATE ${BOREAS_STD_HEADERS} ${ARG_HEADERS})
+endfunction()
+boreas_precompiled(boreas_std_headers)
+boreas_precompiled(boreas_json_headers DEPENDS Boost::json HEADERS <boost/json.hpp>)
+# The code under test is optimised; test code only has to compile quickly. At -O1 g++ 12 takes its own std::string for out of bounds.
+set(BOREAS_QUIET_OPTIONS $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds> $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overread> $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+set(BOREAS_TEST_OPTIONS -O1 ${BOREAS_QUIET_OPTIONS})
+if(NOT BOREAS_OPTIMIZE STREQUAL "-O2")
+  target_compile_options(boreas_flags INTERFACE ${BOREAS_QUIET_OPTIONS})
+endif()
+if(BOREAS_TESTS)
+  find_package(GTest REQUIRED)
+  boreas_precompiled(boreas_test_headers DEPENDS Boost::json GTest::gmock GTest::gtest OPTIONS ${BOREAS_TEST_OPTIONS}
+                     HEADERS <boost/json.hpp> <gmock/gmock.h> <gtest/gtest.h>)
+endif()
+
+# The precompiled headers that fit a target with these dependencies.
+function(boreas_reuse_headers target)
+  if("Boost::json" IN_LIST ARGN)
+    target_precompile_headers(${target} REUSE_FROM boreas_json_headers)
+  else()
+    target_precompile_headers(${target} REUSE_FROM boreas_std_headers)
+  endif()
+endfunction()
+
 # boreas_library(NAME [DEPENDS targets...] [PRIVATE_DEPENDS targets...] [SUBFOLDERS names...]): static library boreas_NAME of this folder's *.cc
 # files (and of the sub-folders named), without *_test.cc and *_fuzz.cc; its unit tests become NAME_tests.
 function(boreas_library name)
@@ -35,6 +71,7 @@ function(boreas_library name)
   if(sources)
     add_library(boreas_${name} STATIC ${sources})
     target_link_libraries(boreas_${name} PUBLIC boreas_flags ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE_DEPENDS})
+    boreas_reuse_headers(boreas_${name} ${ARG_DEPENDS} ${ARG_PRIVATE_DEPENDS})
   else()
     add_library(boreas_${name} INTERFACE)
     target_link_libraries(boreas_${name} INTERFACE boreas_flags ${ARG_DEPENDS})
@@ -51,12 +88,13 @@ function(boreas_test name)
   if(NOT BOREAS_TESTS)
     return()
   endif()
-  find_package(GTest REQUIRED)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} boreas_flags GTest::gmock GTest::gtest GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} boreas_flags Boost::json GTest::gmock GTest::gtest GTest::gtest_main)
+  target_compile_options(${name} PRIVATE ${BOREAS_TEST_OPTIONS})
+  target_precompile_headers(${name} REUSE_FROM boreas_test_headers)
   target_compile_definitions(${name} PRIVATE BOREAS_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   gtest_discover_tests(${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} DISCOVERY_TIMEOUT 60
                        PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
