@@ -22,11 +22,12 @@ endif()
 # Most of the time of a small file goes into other people's headers, so those are compiled once: std for all, Boost.JSON and GoogleTest for those who
 # use them. Files with options of their own (instruction sets) cannot share them and say SKIP_PRECOMPILE_HEADERS.
 find_package(Boost 1.81 REQUIRED COMPONENTS json)
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/precompiled.cc CONTENT "")
 set(BOREAS_STD_HEADERS <algorithm> <array> <atomic> <chrono> <cmath> <condition_variable> <cstdint> <cstring> <deque> <fstream> <functional> <iostream>
     <limits> <map> <memory> <mutex> <optional> <set> <span> <sstream> <string> <string_view> <thread> <unordered_map> <utility> <variant> <vector>)
 function(boreas_precompiled name)
   cmake_parse_arguments(ARG "" "" "DEPENDS;OPTIONS;HEADERS" ${ARGN})
-  add_library(${name} OBJECT ${CMAKE_SOURCE_DIR}/cmake/precompiled.cc)
+  add_library(${name} OBJECT ${CMAKE_BINARY_DIR}/precompiled.cc)  # empty: a target needs a source
   target_link_libraries(${name} PRIVATE boreas_flags ${ARG_DEPENDS})
   target_compile_options(${name} PRIVATE ${ARG_OPTIONS} $<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>)
   target_precompile_headers(${name} PRIVATE ${BOREAS_STD_HEADERS} ${ARG_HEADERS})
