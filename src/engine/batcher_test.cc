@@ -38,6 +38,19 @@ TEST(Batcher, TheOldestPrefillKeepsHalf) {
   EXPECT_EQ(pick_rows(candidates, {200, 2, 200, 64}), (std::vector<int32_t>{100, 0, 20, 0}));
 }
 
+TEST(Batcher, ScoredPromptsShareTheirBudget) {
+  const auto scored = [](int32_t left) { return BatchCandidate{false, left, left, 1000, true}; };
+  EXPECT_EQ(pick_rows(std::vector{scored(1000)}, {500, 8, 500, 64}), (std::vector<int32_t>{64}));
+  EXPECT_EQ(pick_rows(std::vector{scored(1000), scored(20), prefill(100)}, {500, 8, 500, 64}),
+            (std::vector<int32_t>{32, 20, 100}));
+  EXPECT_EQ(pick_rows(std::vector{prefill(1000), scored(300)}, {500, 8, 500, 64}), (std::vector<int32_t>{250, 64}));
+}
+
+TEST(Batcher, PrefillStaysInItsOwnBudget) {
+  const std::vector<BatchCandidate> candidates = {decode(), prefill(1000), prefill(30)};
+  EXPECT_EQ(pick_rows(candidates, {500, 8, 100, 64}), (std::vector<int32_t>{1, 70, 30}));
+}
+
 TEST(Batcher, StaysInItsBudgetAndMoves) {
   const uint64_t seed = 4;
   Prng prng(seed);

@@ -108,7 +108,6 @@ class EngineCore {
   std::vector<NodeId> usable_prefix(Sequence& sequence);
   void open_path(Sequence& sequence);
   void adopt_prefix(Sequence& sequence, const std::vector<NodeId>& hit);
-  bool page_is_exact(const Sequence& sequence, int32_t index) const;
   void publish_pages(Sequence& sequence, int32_t end);
   void verify_pages(Sequence& sequence, int32_t end);
 

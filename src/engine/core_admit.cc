@@ -13,6 +13,10 @@ namespace {
 constexpr int32_t kBypassMax = 32;
 constexpr int32_t kLookahead = 16;
 
+// Looking for a long text in the cache takes tens of microseconds. A sequence that did not fit is looked at again when
+// so many pages are there as it wanted, or after so many steps: others may have begun to use the same pages.
+constexpr int64_t kStepsToNextLook = 16;
+
 }  // namespace
 
 // The first choice has computed what all share: the others become owners of those pages and queue up for the rest.
@@ -48,6 +52,8 @@ EngineCore::PagesLeft EngineCore::pages_left() const {
 // others. hit: what it takes from the prefix cache.
 bool EngineCore::take_pages(Sequence& sequence, PagesLeft& left, std::vector<NodeId>& hit) {
   hit.clear();
+  const bool alone = running_.empty();
+  if (!alone && left.full < sequence.pages_wanted && counters_.steps < sequence.next_look_step) return false;
   const int32_t positions = std::min(sequence.known_length() + 1, sequence.length_max(limits_));
   int32_t full = ledger_.full_missing(sequence.pages, positions);
   const int32_t sliding = ledger_.sliding_missing(sequence.pages, positions);
@@ -56,14 +62,18 @@ bool EngineCore::take_pages(Sequence& sequence, PagesLeft& left, std::vector<Nod
   } else if (sequence.pages.empty()) {
     find_prefix(sequence);
     // Even if all of them are in use already.
-    if (full - sequence.match.pages > left.full && !running_.empty()) return false;
+    if (full - sequence.match.pages > left.full && !alone) return false;
     hit = usable_prefix(sequence);
     const PagePool& pool = ledger_.pool(PagePoolKind::kFull);
     for (const NodeId node : hit) {
       full -= pool.references(ledger_.cache().node(node).at(PagePoolKind::kFull).page) > 1;
     }
   }
-  if (full > left.full || sliding > left.sliding) return false;
+  if (full > left.full || sliding > left.sliding) {
+    sequence.pages_wanted = full;
+    sequence.next_look_step = counters_.steps + kStepsToNextLook;
+    return false;
+  }
   left.full -= full;
   left.sliding -= sliding;
   return true;

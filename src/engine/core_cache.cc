@@ -78,6 +78,7 @@ void EngineCore::open_path(Sequence& sequence) {
   // Chat templates may leave parts of an answer out of the next prompt, which then goes on from the end of this one.
   const int32_t prompt_end = page_of(sequence.prompt_length());
   pages.keep[1] = {ledger_.first_visible_page(prompt_end * kPagePositions), prompt_end};
+  if (!limits_.one_arithmetic) pages.exact_end = sequence.exact ? prompt_end : 0;
   if (!limits_.prefix_cache || pages.root != kNoNode) return;  // off, or it shares the pages of another choice
   pages.root = ledger_.cache().pin_root(sequence.request->request.cache_salt);
 }
@@ -88,11 +89,7 @@ void EngineCore::adopt_prefix(Sequence& sequence, const std::vector<NodeId>& hit
   ledger_.adopt(sequence.pages, hit);
   sequence.computed = static_cast<int32_t>(hit.size()) * kPagePositions;
   for (const NodeId node : hit) sequence.exact = sequence.exact && ledger_.cache().node(node).exact;
-}
-
-bool EngineCore::page_is_exact(const Sequence& sequence, int32_t index) const {
-  if (limits_.one_arithmetic) return true;
-  return sequence.exact && (index + 1) * kPagePositions <= sequence.prompt_length();
+  if (!sequence.exact) sequence.pages.exact_end = 0;
 }
 
 // Publishes the whole pages of positions before `end`, which are computed or in flight.
@@ -103,9 +100,8 @@ void EngineCore::publish_pages(Sequence& sequence, int32_t end) {
   if (sequence.scores_prompt()) --end;  // the next slice writes this position again
   std::vector<TokenId> buffer;
   for (auto index = static_cast<int32_t>(pages.path.size()); (index + 1) * kPagePositions <= end; ++index) {
-    const bool exact = page_is_exact(sequence, index);
-    if (limits_.exact_pages_only && !exact) return;
-    ledger_.publish(pages, page_text(sequence, index, buffer), exact);
+    if (limits_.exact_pages_only && index >= pages.exact_end) return;
+    ledger_.publish(pages, page_text(sequence, index, buffer));
   }
 }
 
@@ -113,7 +109,7 @@ void EngineCore::verify_pages(Sequence& sequence, int32_t end) {
   publish_pages(sequence, end);
   SequencePages& pages = sequence.pages;
   const int32_t count = std::min(static_cast<int32_t>(pages.path.size()), page_of(end));
-  while (pages.verified < count) ledger_.verify(pages, page_is_exact(sequence, pages.verified));
+  while (pages.verified < count) ledger_.verify(pages);
 }
 
 }  // namespace boreas

@@ -1,76 +1,11 @@
 // EngineCore, one behaviour a test; the simulation in tests/sim covers their mixtures.
-#include "engine/core.h"
-
-#include <gtest/gtest.h>
-
-#include <map>
-
+#include "engine/core_testing.h"
 #include "exec/fake/fake_executor.h"
 
 namespace boreas {
 namespace {
 
-struct Log {
-  std::vector<TokenEvent> events;
-  std::vector<TokenId> tokens(int32_t choice = 0) const {
-    std::vector<TokenId> ids;
-    for (const TokenEvent& event : events) {
-      for (const SampledToken& token : event.tokens) {
-        if (event.choice == choice) ids.push_back(token.id);
-      }
-    }
-    return ids;
-  }
-  std::optional<FinishReason> finish(int32_t choice = 0) const {
-    for (const TokenEvent& event : events) {
-      if (event.choice == choice && event.finish) return event.finish;
-    }
-    return std::nullopt;
-  }
-};
-
-class CoreTest : public ::testing::Test {
- protected:
-  EngineCore& core() {
-    if (!core_) {
-      executor_ = std::make_unique<FakeExecutor>(fake);
-      core_ = std::make_unique<EngineCore>(*executor_, options, clock);
-    }
-    return *core_;
-  }
-  FakeExecutor& executor() {
-    core();
-    return *executor_;
-  }
-  Request request(int32_t prompt, int32_t max_tokens) {
-    Request result;
-    for (int32_t i = 0; i < prompt; ++i) result.prompt.push_back((i * 11 + prompt) % 64);
-    result.max_tokens = max_tokens;
-    return result;
-  }
-  Log& add(Request added) {
-    const uint64_t id = ++added_;
-    core().add(RequestId(id), std::move(added), [this, id](TokenEvent&& event) { logs[id].events.push_back(event); });
-    return logs[id];
-  }
-  void finish_all() {
-    for (int i = 0; i < 100000 && !core().idle(); ++i) core().step();
-    ASSERT_TRUE(core().idle());
-    EXPECT_EQ(core().stats().pages_full_free, core().stats().pages_full);
-    EXPECT_EQ(core().stats().pages_sliding_free, core().stats().pages_sliding);
-    EXPECT_EQ(executor().open_slots(), 0);
-  }
-
-  FakeOptions fake;
-  EngineOptions options;
-  VirtualClock clock;
-  std::map<uint64_t, Log> logs;
-
- private:
-  std::unique_ptr<FakeExecutor> executor_;
-  std::unique_ptr<EngineCore> core_;
-  uint64_t added_ = 0;
-};
+using CoreTest = CoreFixture<FakeExecutor, FakeOptions>;
 
 TEST_F(CoreTest, AnArrivalDuringAnotherRequestGetsItsFirstTokenAtOnce) {
   Log& first = add(request(20, 200));

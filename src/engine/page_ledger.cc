@@ -104,6 +104,11 @@ void PageLedger::share(const SequencePages& from, SequencePages& to, int32_t end
 
 // Last pages first, so that they are the first to be evicted: a text's beginning serves more requests than its end.
 void PageLedger::release(SequencePages& pages) {
+  // Pages of others that stood for its text may have been evicted; its own take their places.
+  for (int32_t i = 0; i < pages.verified; ++i) {
+    const NodeId node = pages.path[static_cast<size_t>(i)];
+    if (!cache_.node(node).at(PagePoolKind::kFull).verified()) cache_.verify(node, offered(pages, i), pages.writer);
+  }
   for (auto i = static_cast<int32_t>(pages.sliding.size()); i-- > pages.sliding_first;) {
     give_back_sliding(pages, i, false);
   }
@@ -146,26 +151,26 @@ void PageLedger::adopt(SequencePages& pages, std::span<const NodeId> nodes) {
   }
 }
 
-OfferedPages PageLedger::offered(const SequencePages& pages, int32_t index, bool exact) const {
+OfferedPages PageLedger::offered(const SequencePages& pages, int32_t index) const {
   const auto i = static_cast<size_t>(index);
   OfferedPages result;
   result.full = pages.full[i];
   if (index >= pages.sliding_first && i < pages.sliding.size()) result.sliding = pages.sliding[i];
-  result.exact = exact;
+  result.exact = index < pages.exact_end;
   return result;
 }
 
-void PageLedger::publish(SequencePages& pages, const PageText& text, bool exact) {
+void PageLedger::publish(SequencePages& pages, const PageText& text) {
   const auto index = static_cast<int32_t>(pages.path.size());
   CHECK(pages.root != kNoNode && index < static_cast<int32_t>(pages.full.size()));
   const NodeId parent = pages.path.empty() ? pages.root : pages.path.back();
-  pages.path.push_back(cache_.publish(parent, text, offered(pages, index, exact), pages.writer));
+  pages.path.push_back(cache_.publish(parent, text, offered(pages, index), pages.writer));
 }
 
-void PageLedger::verify(SequencePages& pages, bool exact) {
+void PageLedger::verify(SequencePages& pages) {
   const int32_t index = pages.verified++;
   CHECK(index < static_cast<int32_t>(pages.path.size()));
-  cache_.verify(pages.path[static_cast<size_t>(index)], offered(pages, index, exact), pages.writer);
+  cache_.verify(pages.path[static_cast<size_t>(index)], offered(pages, index), pages.writer);
 }
 
 int32_t PageLedger::full_missing(const SequencePages& pages, int32_t positions) const {

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -34,6 +35,7 @@ struct SequencePages {
   std::vector<NodeId> path;  // pinned
   int32_t verified = 0;      // entries of path whose pages are good as far as this sequence knows
   uint64_t writer = 0;       // marks its pending pages; unique to the sequence
+  int32_t exact_end = std::numeric_limits<int32_t>::max();  // its own pages before this one are exact (OfferedPages)
   // Sliding pages that are worth keeping when they leave the window, because another text may go on from there: the
   // first `adopted` (this one did) and those in the ranges. Others are evicted first.
   struct PageRange {
@@ -78,10 +80,10 @@ class PageLedger {
   int32_t adoptable(std::span<const NodeId> nodes) const;
   // `pages` (tables empty, root set) takes the pages of all nodes.
   void adopt(SequencePages& pages, std::span<const NodeId> nodes);
-  // Appends the node of the next page to the path. The full table covers it. exact: see OfferedPages.
-  void publish(SequencePages& pages, const PageText& text, bool exact);
+  // Appends the node of the next page to the path. The full table covers it.
+  void publish(SequencePages& pages, const PageText& text);
   // Logits computed from the next page of the path that is not verified were finite.
-  void verify(SequencePages& pages, bool exact);
+  void verify(SequencePages& pages);
   // One page for a sequence that is being restored.
   PageId acquire(PagePoolKind kind);
 
@@ -97,7 +99,7 @@ class PageLedger {
   const PrefixCache& cache() const { return cache_; }
 
  private:
-  OfferedPages offered(const SequencePages& pages, int32_t index, bool exact) const;
+  OfferedPages offered(const SequencePages& pages, int32_t index) const;
   void give_back_full(SequencePages& pages, int32_t index);
   void give_back_sliding(SequencePages& pages, int32_t index, bool passing);
 

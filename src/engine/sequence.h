@@ -65,6 +65,8 @@ struct Sequence {
   bool preempted = false;         // waits for the second time
   bool exact = true;              // the pages it took from the cache are what it would have computed alone
   PrefixMatch match;
+  int32_t pages_wanted = 0;  // full pages, when it last did not fit
+  int64_t next_look_step = 0;
   std::unique_ptr<SwappedPages> swapped;
   bool constraint_made = false;
   std::unique_ptr<TokenConstraint> constraint;

@@ -8,7 +8,7 @@
 namespace boreas {
 namespace {
 
-RowResult run_range(FakeExecutor& executor, std::span<const TokenId> tokens, int32_t position, LogitsWanted logits,
+RowResult run_range(Executor& executor, std::span<const TokenId> tokens, int32_t position, LogitsWanted logits,
                     int32_t prompt_top_logprobs, std::shared_ptr<const TokenMask> mask) {
   std::vector<PageId> table;
   const int32_t end = position + static_cast<int32_t>(tokens.size());
@@ -31,14 +31,7 @@ RowResult run_range(FakeExecutor& executor, std::span<const TokenId> tokens, int
 
 }  // namespace
 
-LoneRun lone_run(FakeOptions options, const Request& request, int32_t choice, int32_t context_max) {
-  options.context_max = context_max + kPagePositions;
-  options.pages_full = options.pages_sliding = pages_for(context_max) + 1;
-  options.tokens_max = context_max;
-  options.rows_max = options.sequence_slots = options.steps_in_flight_max = 1;
-  options.clock = nullptr;
-  options.step_ns = options.token_ns = 0;
-  FakeExecutor executor(options);
+LoneRun lone_run_on(Executor& executor, const Request& request, int32_t choice, int32_t context_max) {
   SequenceSpec spec;
   spec.sampling = request.sampling;
   spec.sampling.choice_index = choice;
@@ -63,7 +56,19 @@ LoneRun lone_run(FakeOptions options, const Request& request, int32_t choice, in
     if (constraint) CHECK(constraint->accept(token));
     result = run_range(executor, {&token, 1}, length + count - 1, LogitsWanted::kLast, -1, mask());
   }
+  executor.close_sequence(0);
   return lone;
+}
+
+LoneRun lone_run(FakeOptions options, const Request& request, int32_t choice, int32_t context_max) {
+  options.context_max = context_max + kPagePositions;
+  options.pages_full = options.pages_sliding = pages_for(context_max) + 1;
+  options.tokens_max = context_max;
+  options.rows_max = options.sequence_slots = options.steps_in_flight_max = 1;
+  options.clock = nullptr;
+  options.step_ns = options.token_ns = 0;
+  FakeExecutor executor(options);
+  return lone_run_on(executor, request, choice, context_max);
 }
 
 bool same_token(const SampledToken& a, const SampledToken& b) {

@@ -15,7 +15,9 @@ struct LoneRun {
   FinishReason finish = FinishReason::kLength;
 };
 
-// options: as in the simulation; pools and limits are replaced by ample ones. context_max: the engine's.
+// On slot 0 of an idle executor whose pools and plans hold context_max positions. context_max: the engine's.
+LoneRun lone_run_on(Executor& executor, const Request& request, int32_t choice, int32_t context_max);
+// options: as in the simulation; pools and limits are replaced by ample ones.
 LoneRun lone_run(FakeOptions options, const Request& request, int32_t choice, int32_t context_max);
 
 bool same_token(const SampledToken& a, const SampledToken& b);

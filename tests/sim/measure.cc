@@ -1,11 +1,13 @@
-// Prints numbers, decides nothing: time per draw of sampling.cc, and what the engine adds to a step of 64 decoding rows
-// with many pages, over an executor that does nothing. Run it by hand.
+// Prints numbers, decides nothing: what the engine adds to a step of 64 decoding rows with many pages in use and in the
+// cache, how long a long prompt takes to start, what a chat of many turns finds in the cache, all over an executor that
+// does nothing; and time per draw of sampling.cc. Run it by hand.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/prng.h"
@@ -19,7 +21,7 @@ double now_us() {
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Answers every row with token 1 at once.
+// Answers every row at once, with tokens without a pattern.
 class IdleExecutor final : public Executor {
  public:
   IdleExecutor(int32_t slots, int32_t context, int32_t pages) {
@@ -41,7 +43,7 @@ class IdleExecutor final : public Executor {
   Result<StepResult> wait(StepTicket) override {
     StepResult result;
     result.rows.resize(rows_);
-    for (RowResult& row : result.rows) row.sampled.id = 1;
+    for (RowResult& row : result.rows) row.sampled.id = static_cast<TokenId>((++answers_ * 2654435761u >> 8) % 1000);
     return result;
   }
   Status save_page(PagePoolKind, PageId, std::span<std::byte>) override { return Ok{}; }
@@ -51,24 +53,75 @@ class IdleExecutor final : public Executor {
  private:
   ExecutorInfo info_;
   size_t rows_ = 0;
+  uint64_t answers_ = 0;
 };
 
-void measure_steps(int32_t rows, int32_t waiting, int32_t prompt) {
-  constexpr int32_t kPages = 200000;
-  IdleExecutor executor(rows, 262144, kPages);
-  SteadyClock clock;
+std::vector<TokenId> random_tokens(Prng& prng, int32_t count) {
+  std::vector<TokenId> tokens(static_cast<size_t>(count));
+  for (TokenId& token : tokens) token = static_cast<TokenId>(prng.below(1000));
+  return tokens;
+}
+
+// One request after another, alone, until it has ended.
+class Client {
+ public:
+  explicit Client(EngineCore& core) : core_(core) {}
+  struct Answer {
+    std::vector<TokenId> tokens;
+    int32_t cached_tokens = 0;
+  };
+  Answer ask(std::vector<TokenId> prompt, int32_t max_tokens) {
+    Answer answer;
+    Request request;
+    request.prompt = std::move(prompt);
+    request.max_tokens = max_tokens;
+    core_.add(RequestId(next_id_++), std::move(request), [&answer](TokenEvent&& event) {
+      for (const SampledToken& token : event.tokens) answer.tokens.push_back(token.id);
+      answer.cached_tokens = event.cached_tokens;
+    });
+    while (!core_.idle()) core_.step();
+    return answer;
+  }
+
+ private:
+  EngineCore& core_;
+  uint64_t next_id_ = 1000000;
+};
+
+EngineOptions long_options() {
   EngineOptions options;
-  options.running_max = rows;
   options.step_tokens_max = 8192;
+  options.step_latency_ms = 0;
+  options.prefix_hash_seed = 1;
+  return options;
+}
+
+void fill_cache(EngineCore& core, int32_t pages) {
+  Prng prng(7);
+  Client client(core);
+  while (core.stats().pages_full_cached < pages) client.ask(random_tokens(prng, 100 * kPagePositions), 1);
+}
+
+// distinct: every prompt its own text; otherwise all are equal. evict: the pool is so small that every new page evicts
+// a cached one.
+void measure_steps(int32_t rows, int32_t waiting, int32_t prompt, bool distinct, int32_t cached_pages, bool evict) {
+  const int32_t own = rows * (prompt / kPagePositions + 400);
+  IdleExecutor executor(rows, 262144, evict ? cached_pages + rows * (prompt / kPagePositions + 1) : cached_pages + own);
+  SteadyClock clock;
+  EngineOptions options = long_options();
+  options.running_max = rows;
   EngineCore core(executor, options, clock);
+  fill_cache(core, cached_pages);
   int64_t events = 0;
+  Prng prng(3);
+  const std::vector<TokenId> text = random_tokens(prng, prompt);
   for (int32_t i = 0; i < rows + waiting; ++i) {
     Request request;
-    request.prompt.assign(static_cast<size_t>(prompt), 1);
+    request.prompt = distinct ? random_tokens(prng, prompt) : text;
     request.max_tokens = 100000;
     core.add(RequestId(static_cast<uint64_t>(i) + 1), std::move(request), [&events](TokenEvent&&) { ++events; });
   }
-  while (events < rows * 4) core.step();
+  while (core.stats().running < rows || events < rows * 4) core.step();
   std::vector<double> times;
   for (int i = 0; i < 20000; ++i) {
     const double start = now_us();
@@ -77,10 +130,76 @@ void measure_steps(int32_t rows, int32_t waiting, int32_t prompt) {
   }
   std::sort(times.begin(), times.end());
   const EngineStats stats = core.stats();
-  std::printf("engine step: %d rows, %d waiting, %d pages in use: p50 %.1f us, p99 %.1f us\n", rows, waiting,
-              stats.pages_full - stats.pages_full_free + stats.pages_sliding - stats.pages_sliding_free,
-              times[times.size() / 2], times[times.size() * 99 / 100]);
+  std::printf(
+      "engine step: %d rows of %d tokens and more, %d waiting, %d pages in use, %d cached%s: "
+      "p50 %.1f us, p99 %.1f us\n",
+      rows, prompt, waiting, stats.pages_full - stats.pages_full_free + stats.pages_sliding - stats.pages_sliding_free,
+      stats.pages_full_cached + stats.pages_sliding_cached, evict ? ", evicting" : "", times[times.size() / 2],
+      times[times.size() * 99 / 100]);
   core.abort_all();
+}
+
+void measure_admission() {
+  constexpr int32_t kPrompt = 100000;
+  IdleExecutor executor(8, 262144, 4000);
+  SteadyClock clock;
+  EngineCore core(executor, long_options(), clock);
+  Prng prng(5);
+  const std::vector<TokenId> prompt = random_tokens(prng, kPrompt);
+  Client client(core);
+  client.ask(prompt, 1);
+  std::vector<double> times;
+  int32_t cached = 0;
+  for (uint64_t i = 0; i < 100; ++i) {
+    Request request;
+    request.prompt = prompt;
+    request.max_tokens = 1;
+    bool ended = false;
+    const double start = now_us();
+    core.add(RequestId(i + 1), std::move(request), [&](TokenEvent&& event) {
+      cached = event.cached_tokens;
+      ended = event.finish.has_value();
+    });
+    core.step();
+    times.push_back(now_us() - start);
+    while (!ended) core.step();
+  }
+  std::sort(times.begin(), times.end());
+  std::printf("prompt of %d tokens, %d of them cached, arrival to first token: p50 %.2f ms, max %.2f ms\n", kPrompt,
+              cached, times[times.size() / 2] / 1000, times.back() / 1000);
+}
+
+// An agent: a long first prompt, then turns of an answer and a tool's output; each prompt repeats all that came before.
+// reasoning: so many tokens of each answer are left out of the next prompt, as chat templates do.
+void measure_chat(int32_t reasoning) {
+  IdleExecutor executor(8, 262144, 2000);
+  SteadyClock clock;
+  EngineCore core(executor, long_options(), clock);
+  Client client(core);
+  Prng prng(11);
+  std::vector<TokenId> history = random_tokens(prng, 10000);
+  std::vector<TokenId> computed;  // whose keys and values an earlier turn has: its prompt and answer but the last token
+  int64_t known = 0, known_pages = 0, cached = 0, prompts = 0;
+  for (int32_t turn = 0; turn < 20; ++turn) {
+    const auto same = static_cast<int64_t>(
+        std::mismatch(history.begin(), history.end(), computed.begin(), computed.end()).first - history.begin());
+    known += same;
+    known_pages += same / kPagePositions * kPagePositions;
+    prompts += static_cast<int64_t>(history.size());
+    const auto answer = client.ask(history, 300 + reasoning + static_cast<int32_t>(prng.below(100)));
+    cached += answer.cached_tokens;
+    computed = history;
+    computed.insert(computed.end(), answer.tokens.begin(), answer.tokens.end() - 1);
+    history.insert(history.end(), answer.tokens.begin() + reasoning, answer.tokens.end());
+    const std::vector<TokenId> tool = random_tokens(prng, 600 + static_cast<int32_t>(prng.below(150)));
+    history.insert(history.end(), tool.begin(), tool.end());
+  }
+  std::printf(
+      "chat of 20 turns up to %zu tokens, %d tokens of each answer dropped: %lld prompt tokens, %lld computed "
+      "before, %lld in whole pages, %lld from the cache (%.2f %% of the whole pages)\n",
+      history.size(), reasoning, static_cast<long long>(prompts), static_cast<long long>(known),
+      static_cast<long long>(known_pages), static_cast<long long>(cached),
+      100.0 * static_cast<double>(cached) / static_cast<double>(known_pages));
 }
 
 void measure_idle_thread() {
@@ -133,9 +252,15 @@ void measure_draws(size_t vocab_size) {
 }  // namespace boreas
 
 int main() {
-  boreas::measure_steps(64, 0, 100);
-  boreas::measure_steps(64, 0, 90000);
-  boreas::measure_steps(64, 512, 90000);
+  boreas::measure_steps(64, 0, 100, true, 0, false);
+  boreas::measure_steps(64, 0, 90000, false, 0, false);
+  boreas::measure_steps(64, 512, 90000, false, 0, false);
+  boreas::measure_steps(64, 0, 2000, true, 100000, false);
+  boreas::measure_steps(64, 512, 2000, true, 100000, false);
+  boreas::measure_steps(64, 0, 2000, true, 100000, true);
+  boreas::measure_admission();
+  boreas::measure_chat(0);
+  boreas::measure_chat(200);
   boreas::measure_idle_thread();
   boreas::measure_draws(32768);
   boreas::measure_draws(262144);

@@ -1,0 +1,201 @@
+// The engine over the real CPU executor: random traffic with follow-up turns, shared prompts, cancels and pools that
+// are too small, compared with runs without the engine on an executor of its own: equal bits.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "base/prng.h"
+#include "engine/core.h"
+#include "exec/cpu/cpu_executor.h"
+#include "lone_run.h"
+#include "model/model.h"
+
+namespace boreas {
+namespace {
+
+constexpr int32_t kContextMax = 640;
+
+std::shared_ptr<const Model> make_model(int32_t window) {
+  auto config = model_shape("tiny");
+  CHECK(config.ok());
+  config->window = window;
+  auto model = make_dummy_model(*config);
+  CHECK(model.ok());
+  return *model;
+}
+
+std::unique_ptr<Executor> make_executor(const std::shared_ptr<const Model>& model, int32_t pages_full,
+                                        int32_t pages_sliding) {
+  CpuExecutorOptions options;
+  options.threads = 1;
+  options.sequence_slots = 6;
+  options.block_rows = 32;
+  options.tokens_max = kContextMax;
+  options.context_max = kContextMax;
+  options.pages_full = pages_full;
+  options.pages_sliding = pages_sliding;
+  auto executor = make_cpu_executor(model, options);
+  CHECK(executor.ok());
+  return std::move(*executor);
+}
+
+struct Sent {
+  Request request;
+  int64_t arrival_step = 0;
+  int64_t cancel_step = -1;
+  std::vector<LoneRun> alone;  // one a choice
+  std::vector<std::vector<SampledToken>> heard;
+  std::vector<std::optional<FinishReason>> finish;
+  std::vector<SampledToken> prompt_logprobs;
+};
+
+class Traffic {
+ public:
+  Traffic(uint64_t seed, int32_t window) : prng_(seed), model_(make_model(window)) {
+    const int32_t context_pages = pages_for(kContextMax);
+    alone_ = make_executor(model_, context_pages, context_pages);
+    // The longest request fits, three of them do not.
+    const int32_t sliding = 2 * PageLedger::sliding_pages_max(window, kPagePositions);
+    executor_ = make_executor(model_, context_pages + 4, std::max(sliding, 6));
+    EngineOptions options;
+    options.step_tokens_max = 96;
+    options.swap_bytes_max = executor_->info().page_bytes_full * 12;
+    core_ = std::make_unique<EngineCore>(*executor_, options, clock_);
+  }
+
+  void plan(int32_t count) {
+    for (int32_t i = 0; i < count; ++i) {
+      Sent sent;
+      make_request(sent);
+      for (int32_t choice = 0; choice < sent.request.choices; ++choice) {
+        sent.alone.push_back(lone_run_on(*alone_, sent.request, choice, kContextMax));
+      }
+      sent.heard.resize(sent.alone.size());
+      sent.finish.resize(sent.alone.size());
+      sent_.push_back(std::move(sent));
+    }
+  }
+
+  EngineStats run() {
+    for (int64_t step = 0;; ++step) {
+      bool more = false;
+      for (size_t i = 0; i < sent_.size(); ++i) {
+        if (sent_[i].arrival_step == step) arrive(i);
+        if (sent_[i].cancel_step == step) core_->cancel(RequestId(i + 1));
+        more = more || sent_[i].arrival_step > step;
+      }
+      if (!more && core_->idle()) return core_->stats();
+      core_->step();
+    }
+  }
+
+  void compare() const {
+    for (size_t i = 0; i < sent_.size(); ++i) {
+      for (size_t choice = 0; choice < sent_[i].alone.size(); ++choice) compare_choice(i, choice);
+    }
+  }
+
+ private:
+  int32_t pick(int32_t low, int32_t high) { return static_cast<int32_t>(prng_.between(low, high)); }
+  bool chance(int32_t percent) { return pick(0, 99) < percent; }
+
+  void make_request(Sent& sent) {
+    Request& request = sent.request;
+    sent.arrival_step = pick(0, 120);
+    if (!sent_.empty() && chance(60)) {
+      const Sent& earlier = sent_[static_cast<size_t>(pick(0, static_cast<int32_t>(sent_.size()) - 1))];
+      request.prompt = earlier.request.prompt;
+      for (const SampledToken& token : earlier.alone.back().tokens) request.prompt.push_back(token.id);
+      sent.arrival_step = earlier.arrival_step + pick(20, 150);
+      if (chance(30)) request.prompt.resize(static_cast<size_t>(pick(1, static_cast<int32_t>(request.prompt.size()))));
+    }
+    const int32_t vocab_size = model_->config().vocab_size;
+    for (int32_t t = pick(1, chance(40) ? 200 : 60); t > 0; --t) request.prompt.push_back(pick(0, vocab_size - 1));
+    request.prompt.resize(std::min(request.prompt.size(), size_t{kContextMax} - 150));
+    request.max_tokens = pick(1, 120);
+    request.choices = chance(25) ? pick(2, 3) : 1;
+    request.sampling.seed = prng_.next_u64();
+    request.sampling.temperature = chance(30) ? 0.0f : 0.8f;
+    if (chance(30)) request.sampling.top_p = 0.9f;
+    if (chance(30)) request.sampling.frequency_penalty = 0.3f;
+    if (chance(30)) request.sampling.top_logprobs = 2;
+    if (chance(15)) request.prompt_top_logprobs = 1;
+    if (chance(30)) request.stop_ids = {pick(0, vocab_size - 1)};
+    if (chance(15)) sent.cancel_step = sent.arrival_step + pick(0, 60);
+  }
+
+  void arrive(size_t index) {
+    core_->add(RequestId(index + 1), sent_[index].request, [this, index](TokenEvent&& event) {
+      Sent& sent = sent_[index];
+      const auto choice = static_cast<size_t>(event.choice);
+      for (SampledToken& token : event.tokens) sent.heard[choice].push_back(std::move(token));
+      if (!event.prompt_logprobs.empty()) sent.prompt_logprobs = std::move(event.prompt_logprobs);
+      if (event.finish) sent.finish[choice] = event.finish;
+    });
+  }
+
+  void compare_choice(size_t index, size_t choice) const {
+    SCOPED_TRACE("request " + std::to_string(index) + " choice " + std::to_string(choice));
+    const Sent& sent = sent_[index];
+    const LoneRun& lone = sent.alone[choice];
+    const std::vector<SampledToken>& heard = sent.heard[choice];
+    ASSERT_TRUE(sent.finish[choice].has_value());
+    const bool aborted = *sent.finish[choice] == FinishReason::kAbort;
+    if (!aborted) {
+      EXPECT_EQ(*sent.finish[choice], lone.finish);
+      EXPECT_EQ(heard.size(), lone.tokens.size());
+    }
+    ASSERT_LE(heard.size(), lone.tokens.size());
+    for (size_t i = 0; i < heard.size(); ++i) ASSERT_TRUE(same_token(heard[i], lone.tokens[i])) << "token " << i;
+    if (choice > 0 || aborted) return;
+    ASSERT_EQ(sent.prompt_logprobs.size(), lone.prompt_logprobs.size());
+    for (size_t i = 0; i < lone.prompt_logprobs.size(); ++i) {
+      ASSERT_TRUE(same_token(sent.prompt_logprobs[i], lone.prompt_logprobs[i])) << "prompt logprob " << i;
+    }
+  }
+
+  Prng prng_;
+  std::shared_ptr<const Model> model_;
+  std::unique_ptr<Executor> alone_, executor_;
+  VirtualClock clock_;
+  std::unique_ptr<EngineCore> core_;
+  std::vector<Sent> sent_;
+};
+
+void run_traffic(uint64_t seed, int32_t window, EngineStats& total) {
+  SCOPED_TRACE("seed " + std::to_string(seed) + " window " + std::to_string(window));
+  Traffic traffic(seed, window);
+  traffic.plan(24);
+  const EngineStats stats = traffic.run();
+  traffic.compare();
+  EXPECT_EQ(stats.pages_full_free, stats.pages_full);
+  EXPECT_EQ(stats.pages_sliding_free, stats.pages_sliding);
+  EXPECT_EQ(stats.swap_bytes_used, 0);
+  total.steps += stats.steps;
+  total.output_tokens += stats.output_tokens;
+  total.cached_tokens += stats.cached_tokens;
+  total.preemptions += stats.preemptions;
+  total.recomputations += stats.recomputations;
+  total.swapped_in_pages += stats.swapped_in_pages;
+}
+
+TEST(CpuTraffic, EqualsRunsAlone) {
+  EngineStats total;
+  for (uint64_t seed = 1; seed <= 2; ++seed) {
+    run_traffic(seed, 16, total);
+    run_traffic(seed, 150, total);
+  }
+  std::printf(
+      "CPU executor: %lld steps, %lld tokens, %lld cached, %lld preemptions (%lld computed again), "
+      "%lld pages restored\n",
+      static_cast<long long>(total.steps), static_cast<long long>(total.output_tokens),
+      static_cast<long long>(total.cached_tokens), static_cast<long long>(total.preemptions),
+      static_cast<long long>(total.recomputations), static_cast<long long>(total.swapped_in_pages));
+  EXPECT_GT(total.cached_tokens, 1000);
+  EXPECT_GT(total.swapped_in_pages, 0);
+  EXPECT_GT(total.recomputations, 0);
+}
+
+}  // namespace
+}  // namespace boreas
