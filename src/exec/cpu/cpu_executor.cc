@@ -6,10 +6,10 @@
 #include <cstring>
 #include <new>
 #include <system_error>
-#include <thread>
 
 #include "exec/cpu/blocks.h"
 #include "exec/cpu/interpreter.h"
+#include "exec/cpu/processors.h"
 #include "exec/cpu/state.h"
 
 namespace boreas {
@@ -77,7 +77,10 @@ class CpuExecutor final : public Executor {
   Result<StepTicket> submit(const StepPlan& plan) override {
     CHECK(!pending_.has_value());
     check_plan(plan);
-    ASSIGN_OR_RETURN(pending_, run(plan));
+    if (dead_) return *dead_;
+    Result<StepResult> result = run(plan);
+    if (!result.ok()) return dead_.emplace(result.error());  // KV and penalties are those of half a step
+    pending_ = std::move(*result);
     return next_ticket_;
   }
 
@@ -110,9 +113,7 @@ class CpuExecutor final : public Executor {
   Status build(std::shared_ptr<const Model> model) {
     shared_.model = std::move(model);
     RETURN_IF_ERROR(choose_simd());
-    const int32_t threads = options_.threads > 0
-                                ? options_.threads
-                                : std::max(1, static_cast<int32_t>(std::thread::hardware_concurrency()));
+    const int32_t threads = options_.threads > 0 ? options_.threads : usable_processors();
     shared_.workers = options_.workers > 0 ? options_.workers : threads;
     shared_.rows_max = options_.block_rows;
     ASSIGN_OR_RETURN(program_, compile(shared_.config(), cpu_spec(shared_.workers), options_.block_rows));
@@ -299,11 +300,11 @@ class CpuExecutor final : public Executor {
   int32_t pages_full_ = 0, pages_sliding_ = 0, context_max_ = 0;
   std::vector<TokenId> feedback_;  // [sequence slots]
   std::optional<StepResult> pending_;
+  std::optional<Error> dead_;
   StepTicket next_ticket_ = 1;
 };
 
 }  // namespace
-
 }  // namespace cpu
 
 Result<std::unique_ptr<Executor>> make_cpu_executor(std::shared_ptr<const Model> model,

@@ -18,7 +18,7 @@ namespace boreas {
 struct Program;
 
 struct CpuExecutorOptions {
-  int32_t threads = 0;  // 0: as many as the machine has processors
+  int32_t threads = 0;  // 0: as many as this process may use processors (processors.h)
   int32_t workers = 0;  // virtual SMs; 0: as many as threads
   int32_t sequence_slots = 64;
   int32_t block_rows = 64;              // tokens that run through the layers together

@@ -142,6 +142,26 @@ TEST(CpuExecutorLimits, AStuckProgramIsAnErrorNowAndLater) {
   EXPECT_GT(stuck, 5);
 }
 
+// All lists end, but SAMPLE has done nothing: found out after the step, and no step is computed any more.
+TEST(CpuExecutorLimits, AStepWithoutItsTokenIsAnErrorNowAndLater) {
+  CpuExecutorOptions options = small_options();
+  options.mutate_program = [](Program& program) {
+    for (TaskDesc& task : program.tasks)
+      if (static_cast<Op>(task.op) == Op::kSample) task.op = static_cast<int32_t>(Op::kNop);
+  };
+  const std::unique_ptr<Executor> executor = make_executor(tiny_model(), options);
+  executor->open_sequence(0, {});
+  const std::vector<TokenId> tokens = random_tokens(5, 20);
+  const std::vector<PageId> pages = pages_from(0, 1);
+  StepPlan plan = plan_of({row_of(0, 0, tokens, pages, LogitsWanted::kLast)});
+  for (LogitsWanted wanted : {LogitsWanted::kLast, LogitsWanted::kNone}) {
+    plan.rows[0].logits = wanted;
+    const Result<StepTicket> ticket = executor->submit(plan);
+    ASSERT_FALSE(ticket.ok());
+    EXPECT_NE(ticket.error().message.find("no worker drew"), std::string::npos) << ticket.error().message;
+  }
+}
+
 // ---- plans at their limits
 struct Scored {
   std::vector<SampledToken> sampled;

@@ -3,14 +3,14 @@
 #include "exec/cpu/interpreter.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 
 namespace boreas::cpu {
 namespace {
 
-constexpr int32_t kSpinsBeforeYield = 2000;
+// Looks at the lists before a thread sleeps: the most suffices for a hop between running threads; each time it did not,
+// the thread halves its own, and wins it back bit by bit.
+constexpr int32_t kLooksMax = 2000, kLooksMin = 30;
 constexpr const char* kStuck = "waits in vain: no list of any worker can go on";
 
 void pause_cpu() {
@@ -59,53 +59,48 @@ class Interpreter::Threads {
 
   void start() {
     running_.store(static_cast<int32_t>(threads_.size()), std::memory_order_relaxed);
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      generation_.fetch_add(1, std::memory_order_release);
-    }
-    wake_.notify_all();
+    next_generation();
   }
   void join() {
-    for (int32_t spins = 0; running_.load(std::memory_order_acquire) > 0; ++spins) {
-      pause_cpu();
-      if (spins > kSpinsBeforeYield) std::this_thread::yield();
-    }
+    for (int32_t running = running_.load(std::memory_order_acquire); running > 0;
+         running = running_.load(std::memory_order_acquire))
+      wait_while_equal(running_, running);
   }
 
  private:
-  void stop() {
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      stop_ = true;
-      generation_.fetch_add(1, std::memory_order_release);
+  // Steps follow each other closely while something is decoded: look for a while before going to sleep.
+  static void wait_while_equal(const std::atomic<int32_t>& word, int32_t old) {
+    for (int32_t looks = 0; looks < kLooksMax; ++looks) {
+      if (word.load(std::memory_order_acquire) != old) return;
+      pause_cpu();
     }
-    wake_.notify_all();
+    word.wait(old, std::memory_order_acquire);
+  }
+  void next_generation() {
+    generation_.fetch_add(1, std::memory_order_release);
+    generation_.notify_all();
+  }
+  void stop() {
+    stop_.store(true, std::memory_order_relaxed);  // published by the generation
+    next_generation();
     for (std::thread& thread : threads_) thread.join();
   }
 
   void serve(Interpreter& owner, int32_t index) {
-    int64_t seen = 0;
-    for (;;) {
-      // Steps follow each other closely while something is decoded: look for a while before going to sleep.
-      for (int32_t spins = 0; spins < kSpinsBeforeYield && generation_.load(std::memory_order_acquire) == seen; ++spins)
-        pause_cpu();
-      {
-        std::unique_lock<std::mutex> lock(mutex_);
-        wake_.wait(lock, [&] { return generation_.load(std::memory_order_acquire) != seen; });
-        if (stop_) return;
-      }
+    for (int32_t seen = 0;;) {
+      wait_while_equal(generation_, seen);
       seen = generation_.load(std::memory_order_acquire);
+      if (stop_.load(std::memory_order_relaxed)) return;
       owner.run_thread(index);
       running_.fetch_sub(1, std::memory_order_release);
+      running_.notify_one();
     }
   }
 
   std::vector<std::thread> threads_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::atomic<int64_t> generation_{0};
+  std::atomic<int32_t> generation_{0};
   std::atomic<int32_t> running_{0};
-  bool stop_ = false;
+  std::atomic<bool> stop_{false};
 };
 
 Interpreter::Interpreter(Shared& shared, const InterpreterOptions& options) : shared_(shared), options_(options) {
@@ -133,6 +128,7 @@ std::optional<Fault> Interpreter::run_step() {
 }
 
 void Interpreter::begin_step() {
+  progress_.store(0, std::memory_order_relaxed);
   for (int32_t thread = 0; thread < options_.threads; ++thread)
     idle_[static_cast<size_t>(thread)].progress.store(-1, std::memory_order_relaxed);
   for (Worker& worker : workers_) {
@@ -225,23 +221,35 @@ bool Interpreter::run_workers_of(int32_t thread, bool& all_done) {
   return ran;
 }
 
+void Interpreter::advance() {
+  progress_.fetch_add(1, std::memory_order_acq_rel);
+  progress_.notify_all();
+}
+
 void Interpreter::run_thread(int32_t thread) {
-  std::atomic<int64_t>& idle_mark = idle_[static_cast<size_t>(thread)].progress;
-  for (int32_t idle = 0; !faulted_.load(std::memory_order_relaxed);) {
-    const int64_t progress = progress_.load(std::memory_order_acquire);
+  std::atomic<int32_t>& idle_mark = idle_[static_cast<size_t>(thread)].progress;
+  int32_t looks = 0, looks_max = kLooksMax;
+  while (!faulted_.load(std::memory_order_relaxed)) {
+    const int32_t progress = progress_.load(std::memory_order_acquire);
     bool all_done = true;
     const bool ran = run_workers_of(thread, all_done);
-    if (ran) progress_.fetch_add(1, std::memory_order_acq_rel);
-    if (all_done) return idle_mark.store(IdleMark::kFinished, std::memory_order_release);
+    if (all_done) {
+      idle_mark.store(IdleMark::kFinished);
+      return advance();
+    }
     if (ran) {
-      idle = 0;
+      advance();
+      looks_max = std::min(kLooksMax, looks_max + looks_max / 8);
+      looks = 0;
       continue;
     }
     pause_cpu();
-    if (++idle < kSpinsBeforeYield) continue;
-    idle_mark.store(progress, std::memory_order_release);
+    if (++looks < looks_max) continue;
+    idle_mark.store(progress);
     if (nobody_can_run(progress)) return report_stuck(thread);
-    std::this_thread::yield();
+    progress_.wait(progress, std::memory_order_acquire);
+    looks_max = std::max(kLooksMin, looks_max / 2);
+    looks = 0;
   }
 }
 
@@ -249,12 +257,13 @@ void Interpreter::run_thread(int32_t thread) {
 // found it blocked after reading `progress`, so a word it waits for was published since, by thread Y. Not after Y's
 // mark: the task would not be the first. So before Y's look; then Y raised the count to `progress` at most, and X,
 // which read that count (acquire) from a chain of raises (release), saw the word. A contradiction.
-bool Interpreter::nobody_can_run(int64_t progress) const {
+// Marks are stored and read in one total order, so of several threads that mark the last count at once, one sees all.
+bool Interpreter::nobody_can_run(int32_t progress) const {
   for (int32_t thread = 0; thread < options_.threads; ++thread) {
-    const int64_t mark = idle_[static_cast<size_t>(thread)].progress.load(std::memory_order_acquire);
+    const int32_t mark = idle_[static_cast<size_t>(thread)].progress.load();
     if (mark != progress && mark != IdleMark::kFinished) return false;
   }
-  return progress_.load(std::memory_order_acquire) == progress;
+  return progress_.load() == progress;
 }
 
 void Interpreter::report_stuck(int32_t thread) {
@@ -300,6 +309,7 @@ void Interpreter::run_interleaved() {
 void Interpreter::report(const Worker& worker, Role role, const std::string& text) {
   if (faulted_.exchange(true)) return;
   fault_ = Fault{worker.id, role, static_cast<int32_t>(worker.cursor[static_cast<size_t>(role)]), text};
+  advance();  // wakes the others, who see that it is over
 }
 
 }  // namespace boreas::cpu

@@ -4,6 +4,9 @@
 // A program that cannot go on is known for certain, so there is no deadline that a slow disk or a stopped process could
 // miss: each thread notes at which count of progress it found nothing to run, and when all have noted the same count,
 // and it still stands, nothing will ever run again (see nobody_can_run). After a fault every later step fails at once.
+//
+// Threads without work look again for a while, since hops are short, and then sleep: on a machine that is busy with
+// other things, spinning would take the processor from the very thread that is waited for.
 #pragma once
 
 #include <atomic>
@@ -50,8 +53,8 @@ class Interpreter {
   class Threads;
   // The count of progress at which a thread found nothing to run; -1: it has not looked, kFinished: its lists are done.
   struct alignas(64) IdleMark {
-    static constexpr int64_t kFinished = INT64_MAX;
-    std::atomic<int64_t> progress{-1};
+    static constexpr int32_t kFinished = INT32_MAX;
+    std::atomic<int32_t> progress{-1};
   };
   enum class Progress { kRan, kBlocked, kDone };
   Progress try_role(Worker& worker, Role role);
@@ -61,7 +64,8 @@ class Interpreter {
   bool run_worker(Worker& worker, bool& done);
   void run_thread(int32_t thread);
   bool run_workers_of(int32_t thread, bool& all_done);
-  bool nobody_can_run(int64_t progress) const;
+  bool nobody_can_run(int32_t progress) const;
+  void advance();
   void report_stuck(int32_t thread);
   void run_interleaved();
   void report(const Worker& worker, Role role, const std::string& text);
@@ -70,7 +74,7 @@ class Interpreter {
   Shared& shared_;
   InterpreterOptions options_;
   std::vector<Worker> workers_;
-  std::atomic<int64_t> progress_{0};  // grows after tasks ran
+  std::atomic<int32_t> progress_{0};  // of this step; grows after tasks ran. Threads without work sleep on it
   std::unique_ptr<IdleMark[]> idle_;  // [threads]
   std::atomic<bool> faulted_{false};
   std::optional<Fault> fault_;  // written by the thread that set faulted_, read between steps

@@ -189,5 +189,33 @@ TEST(Kernels, AttendEqualBitsAndNearPlainSoftmax) {
   }
 }
 
+// Broken values must not vanish on the way to the logits.
+TEST(Kernels, NanAndInfinityDoNotVanish) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+  EXPECT_TRUE(std::isnan(exp2_exact_order(nan)));
+  EXPECT_TRUE(std::isnan(sigmoid(nan)));
+  EXPECT_EQ(sigmoid(infinity), 1.0f);
+  EXPECT_LT(sigmoid(-infinity), 1e-37f);
+  Prng prng(5);
+  const int32_t dim = 40;
+  for (float broken : {nan, infinity}) {
+    std::vector<SimdLevel> levels = other_levels();
+    levels.push_back(SimdLevel::kPortable);
+    for (SimdLevel level : levels) {
+      auto keys = random_bf16(prng, static_cast<size_t>(128 * dim), 2);
+      const auto values = random_bf16(prng, static_cast<size_t>(128 * dim));
+      auto queries = random_bf16(prng, static_cast<size_t>(3 * dim), 2);
+      queries[dim + 7] = float_to_bf16(1);  // so that infinity times it is a score of +infinity
+      keys[20 * dim + 7] = float_to_bf16(broken);
+      keys[127 * dim + 7] = float_to_bf16(broken);
+      const State state = run_attend(level, dim, keys, values, queries);
+      // Query 1 sees keys 13 to 63 of the first page, and of the second none that is broken.
+      EXPECT_TRUE(std::isnan(state.sum[1])) << kernels(level).name;
+      for (int32_t d = 0; d < dim; ++d)
+        EXPECT_TRUE(std::isnan(state.output[static_cast<size_t>(padded(dim) + d)])) << kernels(level).name;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace boreas::cpu
