@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -16,7 +17,6 @@
 #include "commands.h"
 #include "exec/cpu/cpu_executor.h"
 #include "serve_flags.h"
-#include "server/log.h"
 
 namespace boreas {
 
@@ -200,6 +200,7 @@ int run_serve(ServeFlags& flags) {
     directory = *resolved;
   }
   raise_file_limit();
+  std::signal(SIGHUP, SIG_IGN);
   Loaded loaded;
   if (flags.check_only) {
     const Status status = load(flags, directory, loaded);

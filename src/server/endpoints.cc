@@ -3,6 +3,7 @@
 
 #include "server/generation.h"
 #include "server/json_writer.h"
+#include "server/log.h"
 #include "server/openai/prepare.h"
 #include "server/routes.h"
 
@@ -24,26 +25,41 @@ void append_model(JsonWriter& writer, const Serving& serving, const std::string&
   writer.end_object().end_object();
 }
 
+// A generation request on its way through a worker.
+struct Job {
+  Call call;
+  size_t body_bytes = 0;
+  ApiResult<Launch> result = Launch();
+};
+
+void refuse_job(Job& job, const ApiError& error) {
+  log_refusal(job.call.request_id, job.call.request.path, error.status, error.code, error.param);
+  job.call.responder->send(error.answer());
+}
+
+// I/O thread: the worker is done.
+void finish_job(Serving& serving, Job& job) {
+  serving.release_job_bytes(job.body_bytes);
+  if (const ApiError* error = std::get_if<ApiError>(&job.result)) return refuse_job(job, *error);
+  if (const auto error = serving.unavailable()) return refuse_job(job, *error);
+  if (job.call.responder->gone()) return;
+  std::get<Launch>(job.result)(serving, job.call.responder)->launch();
+}
+
 // Parse, check, render and tokenise on a worker; then launch on the I/O thread.
 void serve_generation(Serving& serving, Call&& call, ApiResult<Launch> (*prepare)(PrepareInput&&)) {
-  struct Job {
-    Call call;
-    ApiResult<Launch> result = Launch();
-  };
   auto job = std::make_shared<Job>();
   job->call = std::move(call);
+  job->body_bytes = job->call.request.body.size();
+  if (!serving.take_job_bytes(job->body_bytes)) return refuse_job(*job, queue_full());
   const bool accepted = serving.workers().submit([job, &serving, prepare] {
     job->result = prepare(
         PrepareInput{serving.model(), serving.options(), std::move(job->call.request.body), job->call.request_id});
-    serving.http().post([job, &serving] {
-      if (const ApiError* error = std::get_if<ApiError>(&job->result))
-        return job->call.responder->send(error->answer());
-      if (const auto error = serving.unavailable()) return job->call.responder->send(error->answer());
-      if (job->call.responder->gone()) return;
-      std::get<Launch>(job->result)(serving, job->call.responder)->launch();
-    });
+    serving.http().post([job, &serving] { finish_job(serving, *job); });
   });
-  if (!accepted) job->call.responder->send(queue_full().answer());
+  if (accepted) return;
+  serving.release_job_bytes(job->body_bytes);
+  refuse_job(*job, queue_full());
 }
 
 }  // namespace

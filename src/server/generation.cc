@@ -10,6 +10,9 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 
+// A client that keeps reading, but ever more slowly than we write, holds at most so many events; then it is given up.
+constexpr size_t kBacklogEventsMax = 1 << 16;
+
 int64_t milliseconds_between(Steady::time_point begin, Steady::time_point end) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(end - begin).count();
 }
@@ -86,6 +89,7 @@ void Generation::on_event(int32_t prompt, TokenEvent&& event) {
   if (ended_) return;
   if (responder_->congested() || !backlog_.empty()) {
     backlog_.emplace_back(prompt, std::move(event));
+    if (backlog_.size() > kBacklogEventsMax) fail(refused(408, "The client reads too slowly."));
     return;
   }
   process(prompt, event);

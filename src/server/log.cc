@@ -4,6 +4,9 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <memory>
+
+#include "server/server.h"
 
 namespace boreas {
 
@@ -39,6 +42,11 @@ void log_request(const RequestRecord& record) {
   logger().info("{} {} {} {} prompt={} cached={} output={} reasoning={} first_token_ms={} total_ms={}", record.id,
                 record.endpoint, record.status, record.outcome, record.usage.prompt_tokens, record.usage.cached_tokens,
                 record.usage.output_tokens, record.usage.reasoning_tokens, record.first_token_ms, record.total_ms);
+}
+
+void log_refusal(const std::string& id, const std::string& path, int status, const std::string& code,
+                 const std::string& param) {
+  logger().info("{} {} {} refused code={} param={}", id, printable(path), status, code, printable(param));
 }
 
 void log_generation_error(const std::string& id, const std::string& message) {

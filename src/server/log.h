@@ -9,9 +9,6 @@
 
 namespace boreas {
 
-// "trace", "debug", "info", "warn", "error", "off"; false for others.
-bool set_log_level(std::string_view name);
-
 struct RequestRecord {
   const std::string& id;
   const char* endpoint;
@@ -22,6 +19,9 @@ struct RequestRecord {
   int64_t total_ms;
 };
 void log_request(const RequestRecord& record);
+// A request that never reached the engine.
+void log_refusal(const std::string& id, const std::string& path, int status, const std::string& code,
+                 const std::string& param);
 // The engine's own words on why a request failed.
 void log_generation_error(const std::string& id, const std::string& message);
 void log_info(const std::string& message);

@@ -62,9 +62,10 @@ struct ServerOptions {
   bool strip_citations = false;
   std::string default_chat_template_kwargs;  // a JSON object; empty: none
   int32_t worker_threads = 2;
-  int32_t worker_jobs_max = 1024;        // requests waiting for a worker -> 429
-  int64_t shutdown_timeout_ms = 30'000;  // for running requests after a signal
-  bool handle_signals = false;           // SIGTERM and SIGINT drain; a second one ends the process
+  size_t worker_bytes_max = size_t{256} << 20;  // of their bodies, likewise
+  int32_t worker_jobs_max = 1024;               // requests waiting for a worker -> 429
+  int64_t shutdown_timeout_ms = 30'000;         // for running requests after a signal
+  bool handle_signals = false;                  // SIGTERM and SIGINT drain; a second one ends the process
 };
 
 // What is served. Everything must live until Server::wait() has returned.
@@ -81,6 +82,10 @@ struct ServedModel {
   std::string fingerprint;  // "fp_..."
   bool dummy = false;       // weights are made up; ids the tokenizer lacks print as <id>
 };
+
+// "trace", "debug", "info", "warning", "error" or "off"; false for others. At "info" there is a line a request, without
+// its text.
+bool set_log_level(std::string_view name);
 
 // The ids of North's markers in a tokenizer. An error names the one that is missing.
 Result<OutputMarkers> find_output_markers(const Tokenizer& tokenizer);

@@ -75,6 +75,12 @@ void Serving::engine_died(const std::string& message) {
   on_fault_();
 }
 
+bool Serving::take_job_bytes(size_t bytes) {
+  if (job_bytes_ > 0 && job_bytes_ + bytes > options_.worker_bytes_max) return false;
+  job_bytes_ += bytes;
+  return true;
+}
+
 std::string Serving::take_id(std::string wanted) {
   std::string id = wanted;
   while (!ids_.insert(id).second) id = wanted + "-" + random_base62(6);

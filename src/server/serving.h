@@ -48,6 +48,10 @@ class Serving {
   HttpServer& http() { return http_; }
   WorkerPool& workers() { return workers_; }
 
+  // Bytes of request bodies that wait for a worker or are with one; false: too many.
+  bool take_job_bytes(size_t bytes);
+  void release_job_bytes(size_t bytes) { job_bytes_ -= bytes; }
+
   ServingState state() const { return state_; }
   void set_state(ServingState state) { state_ = state; }
   bool has_model() const { return model_ != nullptr; }
@@ -74,6 +78,7 @@ class Serving {
   std::vector<InboxItem> items_;  // scratch of deliver_events
   std::unique_ptr<const ServingModel> model_;
   ServingState state_ = ServingState::kLoading;
+  size_t job_bytes_ = 0;
   uint64_t next_key_ = 1;
   std::unordered_set<std::string> ids_;
   std::unordered_map<uint64_t, std::shared_ptr<Generation>> live_;  // they give their ids back when they die

@@ -128,7 +128,8 @@ const tests = {
       error.statusCode === 400 && error.message.includes("temperature"));
   },
   async "ai sdk: completion model"(_, __, provider) {
-    const answer = await generateText({ model: provider.completionModel("tiny"), prompt: "Please", maxOutputTokens: 200 });
+    const completionModel = provider.completionModel("tiny");
+    const answer = await generateText({ model: completionModel, prompt: "Please", maxOutputTokens: 200 });
     assert.ok(answer.text.includes(sentence));
   },
 };

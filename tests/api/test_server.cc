@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "server/log.h"
 
 namespace boreas {
 

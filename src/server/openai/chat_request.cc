@@ -155,9 +155,11 @@ ApiResult<ChatRequest> read_chat_request(json::object&& body, const RequestRules
   read_chat_flags(reader, rules.limits, request);
   if (reader.error()) return *reader.error();
   if (request.continue_final_message) {
-    const json::value* role = request.messages.back().as_object().if_contains("role");
-    if (!role || !role->is_string() || role->get_string() != "assistant") {
-      return invalid_value("continue_final_message", "'continue_final_message' needs a last message of the assistant.");
+    const json::object& last = request.messages.back().as_object();
+    const json::value* calls = last.if_contains("tool_calls");
+    if (last.at("role") != "assistant" || (calls && !calls->is_null())) {
+      return invalid_value("continue_final_message",
+                           "'continue_final_message' needs a last message of the assistant, without tool calls.");
     }
   }
   return request;

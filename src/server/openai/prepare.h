@@ -22,6 +22,9 @@ struct PrepareInput {
 ApiResult<Launch> prepare_chat_completion(PrepareInput&& input);
 ApiResult<Launch> prepare_completion(PrepareInput&& input);
 
+// What options of the server change about a request.
+void apply_server_options(GenerationFields& fields, const ServerOptions& options);
+
 // 404 unless `name` is empty or served.
 std::optional<ApiError> check_model_name(const std::string& name, const ServerOptions& options);
 

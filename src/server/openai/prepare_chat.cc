@@ -1,3 +1,5 @@
+// prepare_chat_completion (prepare.h): a chat request becomes a prompt by the checkpoint's own template, and the way
+// its answer will be parsed.
 #include <algorithm>
 #include <string_view>
 #include <utility>
@@ -112,6 +114,10 @@ ApiResult<Launch> plan_chat(ChatRequest&& request, PrepareInput& input, std::vec
 
 }  // namespace
 
+void apply_server_options(GenerationFields& fields, const ServerOptions& options) {
+  fields.include_usage = fields.stream && (fields.include_usage || options.force_include_usage);
+}
+
 std::optional<ApiError> check_model_name(const std::string& name, const ServerOptions& options) {
   const auto& names = options.model_names;
   if (name.empty() || std::find(names.begin(), names.end(), name) != names.end()) return std::nullopt;
@@ -126,6 +132,7 @@ ApiResult<Launch> prepare_chat_completion(PrepareInput&& input) {
   if (ApiError* error = std::get_if<ApiError>(&read)) return std::move(*error);
   ChatRequest& request = std::get<ChatRequest>(read);
   if (std::optional<ApiError> error = check_model_name(request.generation.model, input.options)) return *error;
+  apply_server_options(request.generation, input.options);
   if (!input.model.served.chat_template) {
     return unsupported_value("messages", "This model has no chat template; use /v1/completions.");
   }

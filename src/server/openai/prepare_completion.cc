@@ -1,3 +1,4 @@
+// prepare_completion (prepare.h): one engine request a prompt.
 #include <utility>
 
 #include "server/openai/completion_generation.h"
@@ -48,6 +49,7 @@ ApiResult<Launch> prepare_completion(PrepareInput&& input) {
   CompletionRequest& request = std::get<CompletionRequest>(read);
   GenerationFields& fields = request.generation;
   if (std::optional<ApiError> error = check_model_name(fields.model, input.options)) return *error;
+  apply_server_options(fields, input.options);
 
   auto plan = std::make_shared<CompletionPlan>();
   plan->echo = request.echo;
