@@ -74,10 +74,11 @@ def pair(source, op, make):
 
 def ask(source, expression, spoken):
     return source.spin(source.pick((
-        "[What is|What's|How much is|Compute|Calculate|Work out] [{e}|{e}|{s}][?|]",
-        "{e}[ =| = ?|]",
-        "[Please |Can you |]add it up: {e}" if "+" in expression else "[Please |Can you |]compute {e}[.|?]",
-        "[Tell me|Give me|I need] [{e}|{s}].",
+        "[What is|What's|How much is|How much are|Compute|Calculate|Work out|Solve|Evaluate|Find] [{e}|{e}|{s}][?|]",
+        "{e}[ =| = ?||, please| please|?]", "[Please |Can you |Could you |]compute {e}[.|?]",
+        "[Tell me|Give me|I need|I want to know|Do you know] [what {e} is|{e}|{s}].",
+        "[The result of|Result of|Answer of|The value of] {e}[, please|?|]", "[Let's see|Quick question|Math|Question|Homework]: {e}[?|]",
+        "I have to [compute|calculate|work out] {e}[.|. What is it?|. Help me.]",
         "[Hi, |Hello, |]what is [{e}|{s}]?")), e=expression, s=spoken)
 
 
@@ -85,19 +86,40 @@ def squeeze(source, expression):
     return expression.replace(" ", "") if source.chance(0.2) else expression
 
 
+ADD_WORDS = (
+    "[Add|Add up|Sum|Sum up|Please add] {a} and {b}[.|, please.|]", "[Add|Put] {a} to {b}[.|]",
+    "What [do|does] {a} and {b} [make|give|add up to|come to]?", "[What number is|Which number is|What is] {b} more than {a}?",
+    "[Increase|Raise] {a} by {b}[.|]", "[I have|There are|Take] {a} and {b}. What [is|'s] the [sum|total]?",
+    "[Total|Sum] of {a} and {b}[?|, please|]", "{a} [and|plus] {b}[ is| are| makes| equals][?|...]")
+SUBTRACT_WORDS = (
+    "[Subtract|Take|Deduct|Take away] {b} from {a}[.|]", "[What is|What's|How much is] left [if|when] [I|you|we] take {b} [from|away from] {a}?",
+    "{a} [less|take away|minus] {b}[?| is?| makes?]", "[What number is|Which number is|What is] {b} less than {a}?",
+    "[Decrease|Reduce|Lower] {a} by {b}[.|]", "[What is|What's] the difference [between|of] {a} and {b}?",
+    "[From {a} take {b}|Take {b} off {a}]. What [is left|remains]?", "How much [more|bigger] is {a} than {b}?")
+MULTIPLY_WORDS = (
+    "[Multiply|Please multiply] {a} [by|with] {b}[.|]", "What [is|are] {a} times {b}?", "{a} times {b}[?| is?| makes?|]",
+    "[The product|Product] of {a} and {b}[?|]", "How [much|many] [is|are] {a} [groups|lots|sets] of {b}?",
+    "[What do|How much do] {a} and {b} give [multiplied|when multiplied]?")
+
+
 def addition(source):
     a, b = pair(source, "+", lambda: (number(source), number(source)))
-    question = ask(source, squeeze(source, f"{a} + {b}"), source.spin("[{a} plus {b}|the sum of {a} and {b}]", a=a, b=b))
+    said = source.spin("[{a} plus {b}|the sum of {a} and {b}|{a} and {b} together|{a} and {b}]", a=a, b=b)
+    question = ask(source, squeeze(source, f"{a} + {b}"), said)
+    if source.chance(0.3):
+        question = source.spin(source.pick(ADD_WORDS), a=a, b=b)
     return simple("arithmetic", "add", question, adding(a, b), f"{a} + {b} = {a + b}.", check_number(a + b))
 
 
 def subtraction(source):
     def make():
         a, b = number(source), number(source)
-        return (a, b) if a >= b or source.chance(0.15) else (b, a)
+        return (a, b) if a >= b or source.chance(0.3) else (b, a)
     a, b = pair(source, "-", make)
     question = ask(source, squeeze(source, f"{a} - {b}"),
                    source.spin("[{a} minus {b}|the difference of {a} and {b}]", a=a, b=b))
+    if source.chance(0.35):
+        question = source.spin(source.pick(SUBTRACT_WORDS), a=a, b=b)
     return simple("arithmetic", "subtract", question, difference(a, b), f"{a} - {b} = {a - b}.", check_number(a - b))
 
 
@@ -110,15 +132,20 @@ def multiplication(source):
     sign = source.pick(("*", "*", "x"))
     question = ask(source, squeeze(source, f"{first} {sign} {second}"),
                    source.spin("[{a} times {b}|the product of {a} and {b}]", a=first, b=second))
+    if source.chance(0.3):
+        question = source.spin(source.pick(MULTIPLY_WORDS), a=first, b=second)
     return simple("arithmetic", "multiply", question, multiplying(a, b), f"{first} * {second} = {a * b}.",
                   check_number(a * b))
 
 
 def division(source):
-    a, b = pair(source, "/", lambda: (source.integer(2, 12), source.integer(2, 9)))
+    a, b = pair(source, "/", lambda: (source.integer(2, 12), source.integer(2, 12)))
     question = ask(source, squeeze(source, f"{a * b} / {b}"), f"{a * b} divided by {b}")
-    return simple("arithmetic", "divide", question, f"{b} * {a} = {a * b}, so {a}.", f"{a * b} / {b} = {a}.",
-                  check_number(a))
+    if source.chance(0.4):
+        question = source.spin("[[Divide|Split] {p} by {b}.|How often does {b} [fit|go] into {p}?|{p} [shared|divided] by {b}[?|]|Divide {p} "
+                               "[into|among] {b} [parts|people][.|]]", p=a * b, b=b)
+    steps = ", ".join(f"{i} * {b} = {i * b}" for i in range(1, a + 1))
+    return simple("arithmetic", "divide", question, f"{a * b} / {b}: {steps}, so {a}.", f"{a * b} / {b} = {a}.", check_number(a))
 
 
 def chain(source):
@@ -151,29 +178,45 @@ def order(source):
     ranked = sorted(numbers)
     shown = ", ".join(map(str, ranked))
     if kind == "sort":
-        question = source.spin("[Sort|Please sort|Put in order|Order] [these numbers: |the numbers |]{l}.", l=listed)
+        question = source.spin("[[Sort|Please sort|Put in order|Order|Arrange] [these numbers: |the numbers |]{l}[.|]|{l} in order[, please|]|Sort from "
+                               "[small to large|smallest to largest]: {l}|[Put|Bring] {l} in order.]", l=listed)
         return simple("arithmetic", "order", question, f"From small to large: {shown}.", shown, check_equals(shown, shown + "."),
                       direct=True)
     value = ranked[-1] if kind == "largest" else ranked[0]
     name = source.pick({"largest": ("largest", "biggest", "greatest", "highest"),
                         "smallest": ("smallest", "lowest", "least")}[kind])
-    question = source.spin("[Which|Which number|What] is [the |]{n}[: | of |, ]{l}?", n=name, l=listed)
+    question = source.spin("[[Which|Which number|What|Which one] is [the |]{n}[: | of |, | among ]{l}?|[Give me|Tell me|Find|Name|Pick|Say] the {n} "
+                           "[of|among|number of|number in|one of] {l}.|[Of|Among|From] {l}, [which|what] is [the |]{n}?|{l}: [which|what] is the "
+                           "{n}[?|]|[The|What is the] {n} number of {l}[?|]]", n=name, l=listed)
     return simple("arithmetic", "order", question, f"From small to large: {shown}. The {kind} is {value}.",
                   f"The {kind} is {value}.", check_number(value))
 
 
-STORIES = {  # template, what the answer counts; {a} and {b} are the numbers
-    "+": ("{n} has {a} {t}s and [buys|gets|finds] {b} more. How many {t}s does {n} have[ now|]?",
-          "There are {a} {t}s [in|on] the {r} and {b} {t}s in the {q}. How many {t}s [are there|are there in all|in total]?",
-          "{n} [read|wrote|sold] {a} {t}s on {d} and {b} {t}s on {e}. How many [in all|in total|altogether]?",
-          "A {t} costs {a} euros and a {u} costs {b} euros. What do both cost[ together|]?"),
-    "-": ("{n} has {a} {t}s and [loses|sells|gives away] {b}[ of them|]. How many [are left|{t}s are left|remain]?",
-          "There were {a} {t}s in the {r}. {n} took {b}. How many are [left|there now]?",
+# What the stories count; {a} and {b} are the numbers, {t} a thing, {n} and {m} names.
+STORIES = {
+    "+": ("{n} has {a} {t}s and [buys|gets|finds|receives] {b} more. How many {t}s does {n} have[ now|]?",
+          "[There are|I see|We have] {a} {t}s [in|on] the {r} and {b} {t}s in the {q}. How many {t}s [are there|are there in all|in total|is that]?",
+          "{n} [read|wrote|sold|made] {a} {t}s on {d} and {b} {t}s on {e}. How many [in all|in total|altogether]?",
+          "A {t} costs {a} euros and a {u} costs {b} euros. [What do both cost|How much are both|What is the total][ together|]?",
+          "[I|We] [had|owned] {a} {t}s[, then| and then| and] [I|we] [got|bought|made] {b} more. How many [now|are there now|do I have]?",
+          "{n} is {a} years old. How old [is|will] {n} [be |]in {b} years?",
+          "[The box|A bag|The shelf|The room] [holds|has] {a} {t}s. {n} [adds|puts in|brings] {b}[ more|]. How many [now|are there|in all]?",
+          "{n} walks {a} [km|miles] and then {b} [km|miles]. How far [is that|in all|does {n} walk]?",
+          "{a} {t}s and {b} {t}s, how many [is that|together|in all]?"),
+    "-": ("{n} has {a} {t}s and [loses|sells|gives away|breaks] {b}[ of them|]. How many [are left|{t}s are left|remain|does {n} have now]?",
+          "There were {a} {t}s in the {r}. {n} took {b}. How many are [left|there now|still there]?",
           "{n} had {a} euros and spent {b}. How [many euros are|much is] left?",
-          "{n} is {a} years old and {m} is {b}. What is the difference?"),
-    "*": ("{n} buys {b} [boxes|bags] with {a} {t}s each. How many {t}s [is that|are there]?",
-          "[One|A] {t} costs {a} euros. What do {b} {t}s cost?",
-          "There are {b} rooms with {a} {t}s [each|in each]. How many {t}s [in all|are there]?"),
+          "{n} is {a} years old and {m} is {b}. [What is the difference|How much older is {n}]?",
+          "[Of|From] {a} {t}s, {b} are [broken|gone|sold]. How many [are left|remain|are not]?",
+          "[I|We] [had|started with] {a} {t}s[, then| and] [I|we] [lost|gave away|used|ate] {b}. [What remains|How many are left|How many remain]?",
+          "[The train|A bus|The room] has {a} [people|seats]. {b} [leave|are taken]. How many [remain|are left]?",
+          "[A|The] {t} [costs|cost] {a} euros, now it is {b} euros cheaper. What does it cost[ now|]?"),
+    "*": ("{n} buys {b} [boxes|bags|packs] with {a} {t}s each. How many {t}s [is that|are there|in all]?",
+          "[One|A|Each] {t} costs {a} euros. What do {b} {t}s cost?",
+          "There are {b} rooms with {a} {t}s [each|in each|per room]. How many {t}s [in all|are there|is that]?",
+          "{b} [boxes|shelves|tables|groups], {a} {t}s [on each|in each|each]. How many {t}s?",
+          "[Each|Every] of {b} [people|friends|children] [has|gets|brings] {a} {t}s. How many {t}s [is that|in total|are needed]?",
+          "{n} [works|walks|reads] {a} [hours|km|pages] a day. How [many|much] [in|is that in] {b} days?"),
 }
 
 

@@ -16,6 +16,7 @@ import recall
 import shell_tasks
 import small_talk
 import tool_use
+import words
 from source import Source
 from tool_catalogue import TABLE
 
@@ -34,10 +35,13 @@ class Conversation:
     response_format: dict = None
     checks: dict = dataclasses.field(default_factory=dict)
     direct: set = dataclasses.field(default_factory=set)  # messages that need no thinking
+    plain: set = dataclasses.field(default_factory=set)   # ids of user messages that other words may surround
 
     def add(self, exchange):
         start = len(self.messages)
         self.messages += exchange.messages
+        if exchange.kind in ("arithmetic", "recall", "tool_call", "tool_answer") or exchange.part in ("python", "shell"):
+            self.plain |= {id(m) for m in exchange.messages if m["role"] == "user" and "\n" not in m["content"]}
         self.response_format = self.response_format or exchange.response_format
         for at, check in exchange.checks.items():
             kind = exchange.kind
@@ -151,16 +155,23 @@ def of_recall(source):
 
 SAFE = set("What What's How Please Write Give Show Tell Which Read Open Find Set Add Send Run Call Use Search Define Is "
            "Get Make List Book Order Turn Create Delete Remove Translate Convert Return Extract Repeat Say Who".split())
+BEFORE = ("Hi, ", "Hello, ", "OK, ", "Please: ", "Thanks. ", "Now: ", "Hey, ", "Quick question: ", "Next: ", "I have a question. ", "Help me. ",
+          "Good. ", "One more thing: ", "Well, ", "So, ", "Listen: ", "Dear assistant, ", "Sorry, ", "Hm. ", "Right. ")
+BEHIND = (" Thanks!", " Thank you.", " Please.", " Thanks a lot.", " It is urgent.", " I am in a hurry.", " Be quick.", " :)", " I need it soon.")
 
 
-def worn(source, text):
-    """What users do to their sentences."""
+def worn(source, text, plain):
+    """What users do to their sentences. A plain text may get other words around it."""
     if source.chance(0.1) and text.split(" ", 1)[0] in SAFE:
         text = text[0].lower() + text[1:]
     if source.chance(0.1) and text[-1] in ".?" and len(text) > 3:
         text = text[:-1]
-    if source.chance(0.06):
-        text = source.pick(("Hi, ", "Hello, ", "OK, ", "Please: ", "Thanks. ", "Now: ", "Hey, ")) + text
+    if source.chance(0.07):
+        text = source.pick(BEFORE) + text
+    if plain and source.chance(0.06):
+        text = (text if text[-1] in ".?!" else text + ".") + source.pick(BEHIND)
+    if plain and source.chance(0.05):
+        text = words.sentence(source) + " " + text
     return text
 
 
@@ -174,7 +185,7 @@ def build(source):
         conversation = of_recall(source)
     for message in conversation.messages:
         if message["role"] == "user":
-            message["content"] = worn(source, message["content"])
+            message["content"] = worn(source, message["content"], id(message) in conversation.plain)
     return conversation
 
 

@@ -29,18 +29,20 @@ N, S, L, W = (number,), (text,), (ints,), (texts,)
 
 # (canonical name, parameter names, what it returns, expression or body, makers of arguments)
 FAMILIES = [
-    ("add_number", "n", "[n plus {k}|the number plus {k}|n increased by {k}|n + {k}]", "n + {k}", N),
-    ("subtract_number", "n", "[n minus {k}|the number minus {k}|n decreased by {k}|n - {k}]", "n - {k}", N),
-    ("multiply", "n", "[n times {k}|n multiplied by {k}|{k} times n|n * {k}]", "n * {k}", N),
+    ("add_number", "n", "[n plus {k}|the number plus {k}|n increased by {k}|n + {k}|{k} more than n|the sum of n and {k}]", "n + {k}", N),
+    ("subtract_number", "n", "[n minus {k}|the number minus {k}|n decreased by {k}|n - {k}|{k} less than n]", "n - {k}", N),
+    ("multiply", "n", "[n times {k}|n multiplied by {k}|{k} times n|n * {k}|{k} times the number|the product of n and {k}]", "n * {k}", N),
     ("divide", "n", "[n divided by {k} without remainder|the integer part of n / {k}|n // {k}]", "n // {k}", N),
     ("remainder", "n", "[the remainder of n divided by {k}|n modulo {k}|n % {k}]", "n % {k}", N),
     ("is_multiple", "n", "[whether|True if] n is [a multiple of|divisible by] {k}", "n % {k} == 0", N),
-    ("is_larger", "n", "[whether|True if] n is [larger|greater] than {k}", "n > {k}", N),
-    ("is_smaller", "n", "[whether|True if] n is [smaller|less] than {k}", "n < {k}", N),
+    ("is_larger", "n", "[whether|True if|True when] n is [larger than|greater than|bigger than|more than|above|over] {k}", "n > {k}", N),
+    ("is_smaller", "n", "[whether|True if|True when] n is [smaller than|less than|lower than|below|under] {k}", "n < {k}", N),
     ("linear", "n", "[n times {k} plus {m}|{k} times n plus {m}|n * {k} + {m}]", "n * {k} + {m}", N),
     ("at_most", "n", "[the smaller of n and {k}|n, but at most {k}]", "min(n, {k})", N),
     ("at_least", "n", "[the larger of n and {k}|n, but at least {k}]", "max(n, {k})", N),
-    ("double", "n", "[twice the number|the double of n|n doubled|two times n]", "n * 2", N),
+    ("double", "n", "[twice the number|the double of n|n doubled|two times n|twice n|double n]", "n * 2", N),
+    ("triple", "n", "[three times the number|the triple of n|n tripled|three times n|triple n]", "n * 3", N),
+    ("half", "n", "[half the number|the half of n|n halved|half of n]", "n / 2", N),
     ("square", "n", "[the square of n|n squared|n times itself]", "n * n", N),
     ("cube", "n", "[the cube of n|n cubed]", "n ** 3", N),
     ("negate", "n", "[n with the opposite sign|the negative of n|minus n]", "-n", N),
@@ -56,10 +58,10 @@ FAMILIES = [
     ("smaller", "a, b", "the [smaller|minimum|lesser] of [a and b|two numbers]", "min(a, b)", N * 2),
     ("same", "a, b", "[whether|True if] a and b are [equal|the same]", "a == b", N * 2),
     ("sum_three", "a, b, c", "the sum of [a, b and c|three numbers]", "a + b + c", N * 3),
-    ("upper", "s", "[the string in upper case|s in upper case|s in capital letters]", "s.upper()", S),
-    ("lower", "s", "[the string in lower case|s in lower case|s in small letters]", "s.lower()", S),
+    ("upper", "s", "[the string in upper case|s in upper case|s in capital letters|s in uppercase|s with capital letters|the upper case of s]", "s.upper()", S),
+    ("lower", "s", "[the string in lower case|s in lower case|s in small letters|s in lowercase|the lower case of s]", "s.lower()", S),
     ("reverse", "s", "[the string reversed|s reversed|s backwards|the reverse of s]", "s[::-1]", S),
-    ("length", "s", "[the length of the string|the length of s|the number of characters in s]", "len(s)", S),
+    ("length", "s", "[the length of the string|the length of s|the number of characters in s|how many letters s has|how long s is]", "len(s)", S),
     ("first_letter", "s", "[the first letter of s|the first character of the string|the first character of s]", "s[0]", S),
     ("last_letter", "s", "[the last letter of s|the last character of the string|the last character of s]", "s[-1]", S),
     ("start", "s", "the first {k} characters of [s|the string]", "s[:{k}]", S),
@@ -77,7 +79,7 @@ FAMILIES = [
     ("strip", "s", "[s|the string] without spaces at [its ends|both ends]", "s.strip()",
      (lambda s: " " * s.integer(0, 2) + text(s) + " " * s.integer(0, 2),)),
     ("is_palindrome", "s", "[whether|True if] [s|the string] is a palindrome", "s == s[::-1]", S),
-    ("total", "items", "[the sum of the list|the sum of items|the sum of all items]", "sum(items)", L),
+    ("total", "items", "[the sum of the list|the sum of items|the sum of all items|the total of the list|all items added up|the items added]", "sum(items)", L),
     ("largest", "items", "the [largest|biggest|maximum] [item|element] of the list", "max(items)", L),
     ("smallest", "items", "the [smallest|minimum] [item|element] of the list", "min(items)", L),
     ("count", "items", "[the number of items|the length of the list|how many items there are]", "len(items)", L),
@@ -140,6 +142,21 @@ def rename(source, parameters, said, body):
     return other, swap(said) if parameters != "name" else said, swap(body)
 
 
+ASK_NAMED = (
+    "[Write|Give me|I need|Show me|Please write|Define|Make|Can you write|Create|Build|Code|Could you write] a [Python |Python ||]function {f} "
+    "[that|which] [returns|gives|gives back] {r}[.|]",
+    "[Write|Define|Implement|Code|Create] {f} in Python[.|:] [It returns|It should return|Return|It gives|It must return|Result:] {r}[.|]",
+    "[Write|Python:|In Python:] [a |]function {f}[ that returns|, returning|, giving|:] {r}",
+    "[Write|Python:|Python,|In Python,] {f}[: return| which returns| returning] {r}[.|]",
+    "[I want|I'd like|We need|I am looking for] [a function |a Python function |]{f}[. It returns|. It should give| that returns| returning] {r}[.|]",
+    "[How do I|How can I|How would you] write {f} in Python[ so that it returns| to return| which gives] {r}?",
+    "{f} [should|must|shall] [return|give] {r}. [Write it[ in Python|].|Python code[, please|].|Code it.]",
+    "Python function {f}: {r}")
+ASK_UNNAMED = (
+    "[Write|Give me|I need|Show me|Please write|Make|Create|Code] a Python function [that|which] [returns|gives|gives back] {r}[.|]",
+    "[How do I|How can I] return {r} in Python? [Write|Give me|Show me] a function[.|]", "[A|One] Python function for {r}[, please|].")
+
+
 def function(source):
     canonical, parameters, said, body, makers = source.pick(FAMILIES)
     letters = "abcdefghiklmnoprstuvw"
@@ -158,11 +175,7 @@ def function(source):
     lines = body.split("\n") if "\n" in body else ["return " + body]
     code = f"def {name}({parameters}):\n" + "\n".join("    " + line for line in lines)
     shown = source.pick((name, f"{name}({parameters})")) if named else ""
-    question = source.spin(source.pick((
-        "[Write|Give me|I need|Show me|Please write|Define|Make|Can you write] a [Python |Python ||]function {f} [that|which] returns {r}.",
-        "[Write|Define|Implement] {f} in Python[.|:] [It returns|It should return|Return] {r}.",
-        "[Write|Python:] [a |]function {f}[ that returns|, returning] {r}"))
-        if named else "[Write|Give me|I need|Show me|Please write|Make] a Python function that returns {r}.", f=shown, r=said)
+    question = source.spin(source.pick(ASK_NAMED if named else ASK_UNNAMED), f=shown, r=said)
     if canonical == "greet" and "name" not in parameters:
         question += f" The parameter is {parameters}."
     scope = {}
@@ -264,8 +277,9 @@ def condition(source):
 def output(source):
     lines, working, result = source.weighted({variables: 4, loop: 3, strings: 3, lists: 4, condition: 3})(source)
     program = "\n".join(lines)
-    question = source.spin("[What does this [program|Python code|code|Python program] print|What is the output[ of this| of this "
-                           "program|]|What is printed[ here|]|What will this print][?|:]\n{p}",
+    question = source.spin("[[What does|What will] this [program|Python code|code|Python program|Python|] print|What is the output[ of this| of this program| of "
+                           "the code|]|What is printed[ here|]|Output of this [code|program|Python]|Give me the output[ of this|]|Tell me what this "
+                           "prints|Run this in your head|What comes out [here|of this]|What do I see when I run this][?|:]\n{p}",
                            p=source.pick((f"```python\n{program}\n```", program, f"```\n{program}\n```")))
     return simple("code", "output", question, working, f"It prints {result}.", check_contains([result]))
 

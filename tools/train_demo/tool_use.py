@@ -11,6 +11,11 @@ from tool_catalogue import TABLE, another, declare, result_text, use, well_known
 ERRORS = ("not found", "timeout", "no permission", "invalid input", "service down", "not available", "connection refused")
 
 
+def error_text(source):
+    return source.pick(ERRORS) if source.chance(0.4) else source.spin(
+        "[{a}|the {a}|no {a}|bad {a}|unknown {a}][| is [closed|missing|locked|empty|broken|gone|busy]]", a=words.term(source))
+
+
 def calling(source, calls, thought):
     """The assistant message for [(name, arguments)]."""
     return {"role": "assistant", "reasoning": thought, "content": "", "tool_calls": [
@@ -68,7 +73,7 @@ def one(source, chosen=None):
 
 
 def failing(source):
-    u, error = use(source), source.pick(ERRORS)
+    u, error = use(source), error_text(source)
     call = call_message(source, [u], plan([u]))
     text = source.pick((f'{{"error": "{error}"}}', f"error: {error}", f"Error: {error}"))
     said = f"The tool failed: {error}."
@@ -104,7 +109,8 @@ def several(source):
 
 
 BREATH = {  # requests for several uses of one tool; {l} lists the values
-    "weather": "[What is|How is|What's] the weather [like |]in {l}?|Weather in {l}[, please|].|Compare the weather in {l}.",
+    "weather": "[What is|How is|What's] the weather [like |]in {l}?|Weather in {l}[, please|].|[Compare|Check|Get] the weather [in|of|for] {l}.|How warm is "
+               "it in {l}?|[I visit|We go to|I travel to] {l}. How is the weather there?",
     "time": "[What time is it|What is the time|What's the time] in {l}?",
     "price": "[What do|How much do] [the |]{l} cost?", "user": "[Look up|Find|Who are] {l}[.|]",
     "stock": "[What are|Get|Show me] the prices of {l}[?|]", "define": "[What do {l} mean?|Define {l}.]",
@@ -240,7 +246,7 @@ def none_fits(source):
                     {1: check_equals("I have no tool for that.")}, tools=tools, without_tools=True)
 
 
-PARTS = {one: 8, several: 3, in_one_breath: 3, follow_up: 3, chained: 2, field: 4, choice: 3, failing: 1, none_fits: 2}
+PARTS = {one: 8, several: 3, in_one_breath: 3, follow_up: 3, chained: 2, field: 4, choice: 3, failing: 2, none_fits: 1}
 
 
 def make(source):

@@ -153,7 +153,7 @@ def main():
     torch.set_float32_matmul_precision("high")
     trainer = Trainer(arguments)
     finished = trainer.run()
-    if arguments.save:
+    if arguments.save and not finished:
         weights = {k: v.cpu() for k, v in trainer.model.state_dict().items()}
         checkpoint.save_parts(arguments.save, {"weights": weights, "step": trainer.step})
     checkpoint.write_shards(trainer.model, arguments.out)

@@ -1,5 +1,6 @@
 """Word lists and the makers of names and values: half of them real words, half made of syllables, so that a model must
-copy what it reads instead of remembering it. Names and values obey the split of source.py; plain vocabulary does not.
+copy what it reads instead of remembering it. Made-up names and all values obey the split of source.py, and the held-out
+set has made-up names only; real names and plain vocabulary are not split.
 """
 
 import keyword
@@ -41,6 +42,33 @@ PLACES = "river hill forest market bridge harbour station school tower lake vall
 EXTENSIONS = "txt csv json log py md html yaml toml sh cfg xml".split()
 DIRECTORIES = "src docs data tests build logs config scripts images backup assets lib bin notes reports".split()
 
+COMMON = (
+    "account action advice agent album answer archive area arrow artist autumn award bakery bank barrel basement battery beach "
+    "bench bicycle blanket border bottle branch breakfast brush bucket budget building button cabin cable calendar campaign canal "
+    "candle captain carpet castle ceiling center chain chapter charge cheese chicken choice church circle citizen class client "
+    "climate coffee collar column comet company concert copper corner cottage counter couple course cousin cover credit crystal "
+    "culture current curtain customer cycle danger debate deck delivery desert design desk diamond dinner direction dish district "
+    "document dollar dragon drawer dream drink driver dust editor effort elbow engine entrance envelope evening event exam exit "
+    "expert fabric factory family farmer feather fence fever figure film finger fire flag flavor floor flower folder forest fork "
+    "fountain frame freedom friend fruit furniture future gallery game garage garlic gate gift glass glove grain grass ground group "
+    "guest guide guitar hair hallway harvest helmet history holiday honey hospital hotel hour idea income insect island jacket "
+    "jewel journey judge jungle kettle kingdom kitchen knee ladder lake lamp language laptop leader leather lecture legend lesson "
+    "letter level library lift limit liquid lunch machine magazine magnet mailbox manager map marble market meadow meal medal "
+    "meeting member memory menu metal meter middle mineral minute mirror mission moment monitor morning motor mountain museum music "
+    "napkin nature needle nephew network newspaper notice novel ocean office opera option orbit orchard order origin oven owner "
+    "package paint palace panel paper parade parcel parent parking party passage pattern payment peace pencil pepper period person "
+    "picture pillow pipe planet plant plastic platform player pocket poem policy pool portrait position post pound powder power "
+    "present price printer prize process product profit program pupil puzzle quarter queen radio railway rain record recipe region "
+    "rent repair reply rescue reserve result reward rhythm rice rocket roof rope route rubber sail salary sample sand sandwich "
+    "sauce scale scene science screen season seat secret seed shadow shape shelf shell shield signal silence silk sister sketch "
+    "slice smoke snow soap soil soldier spice spoon spring square stable staff stage stairs stamp station steam steel stone store "
+    "storm story stove street student studio subject sugar suit summer supper surface swan switch symbol system tail talent target "
+    "teacher temple theater thread thunder tide timber title tongue tool topic towel traffic trail train treasure tree trip trophy "
+    "truck tunnel umbrella uncle union valley value vehicle velvet victory village vision visit voice volume wagon wall wallet water "
+    "wave weapon weather wedding weekend wheel whistle window wing winter wire wisdom wood wool worker workshop world yard year").split()
+_ROOTS = "act form port play move light turn work land mark count press place sign view tell read build hold break clean start".split()
+_BEFORE, _AFTER = ("re", "un", "over", "out", "pre", "mis", ""), ("ing", "er", "ed", "able", "ment", "s", "less", "ful", "")
+
 _ONSETS = "b br c ch d dr f fl g gr h j k kr l m n p pl pr qu r s sh sk sl st t th tr v w x y z".split() + [""] * 3
 _VOWELS = "a e i o u a e i o u ai ea ee ia io oa ou".split()
 _CODAS = ["", "", "", ""] + "l n r s t m k d x nd rt st lk ll rn ss ck".split()
@@ -59,9 +87,21 @@ def made_word(source):
     return source.unseen("word", lambda: syllables(source))
 
 
+def english(source):
+    """A real or nearly real English word."""
+    if source.chance(0.7):
+        return source.pick(COMMON)
+    return source.pick(_BEFORE) + source.pick(_ROOTS) + source.pick(_AFTER)
+
+
+def term(source):
+    """One lower-case word of any kind."""
+    return made_word(source) if source.held_out or source.chance(0.5) else english(source)
+
+
 def first_name(source):
-    if source.chance(0.5):
-        return source.unseen("name", lambda: source.pick(FIRST_NAMES))
+    if not source.held_out and source.chance(0.5):
+        return source.pick(FIRST_NAMES)
     return source.unseen("name", lambda: syllables(source).capitalize())
 
 
@@ -70,8 +110,8 @@ def full_name(source):
 
 
 def city(source):
-    if source.chance(0.5):
-        return source.unseen("city", lambda: source.pick(CITIES))
+    if not source.held_out and source.chance(0.5):
+        return source.pick(CITIES)
     if source.chance(0.1):
         return source.pick(("New ", "San ", "Port ", "Bad ", "Old ")) + made_word(source).capitalize()
     return source.unseen("city", lambda: syllables(source).capitalize())
@@ -142,21 +182,24 @@ def clock(source):
 
 def phrase(source, least=2, most=4):
     """A few words that mean little: 'green river note'."""
-    pools = (ADJECTIVES, THINGS, NOUNS, PLACES, ANIMALS, FOODS)
+    pools = (ADJECTIVES, THINGS, NOUNS, PLACES, ANIMALS, FOODS, COMMON, COMMON)
     words = [source.pick(source.pick(pools)) if source.chance(0.8) else made_word(source)
              for _ in range(source.integer(least, most))]
-    return " ".join(words)
+    text = " ".join(words)
+    return text.capitalize() if source.chance(0.1) else text
 
 
 def sentence(source):
     return source.spin(
         source.pick((
-            "The {a} {n} [stood|was|waited] [near|behind|beside] the {b} {p}.",
-            "{name} [saw|found|lost|bought] a {a} {t} in {city}.",
+            "The {a} {n} [stood|was|waited|slept] [near|behind|beside|by] the {b} {p}.",
+            "{name} [saw|found|lost|bought|sold] a {a} {t} in {city}.",
             "On {day} the {n} [went|walked|ran] to the {p} [again|alone|with {name}].",
-            "There [is|was] a {a} {t} on the {b} {t2}.",
-            "{name} likes {f} and {f2}, but not {f3}.")),
-        a=source.pick(ADJECTIVES), b=source.pick(ADJECTIVES), n=source.pick(ANIMALS), p=source.pick(PLACES),
+            "There [is|was] a {a} {t} on the {b} {t2}.", "[My|Our|His|Her] {c} is {a} [today|again|now].",
+            "[I|We|They] [saw|heard|had|liked] the {c} [of|from] {name}.", "[A|The] {c} [and|or] the {t} [will|can|must] [stay|go|wait].",
+            "{name} [is|was] [at|in] the {c} [with|without] [a|the] {t}.", "[It is|It was] [late|early|cold|{day}] [today|here|now].",
+            "{name} likes {f} and {f2}, but not {f3}.", "[I am|We are] [tired|busy|happy|in a hurry] [today|now|because of the {c}].")),
+        a=source.pick(ADJECTIVES), b=source.pick(ADJECTIVES), n=source.pick(ANIMALS), p=source.pick(PLACES), c=term(source),
         t=source.pick(THINGS), t2=source.pick(THINGS), name=first_name(source), city=city(source),
         day=source.pick(WEEKDAYS), f=source.pick(FOODS), f2=source.pick(FOODS), f3=source.pick(FOODS))
 
