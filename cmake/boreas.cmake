@@ -90,7 +90,7 @@ function(boreas_test name)
     return()
   endif()
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 300)
+    set(ARG_TIMEOUT 900)  # of a whole case, sanitizers included
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} boreas_flags Boost::json GTest::gmock GTest::gtest GTest::gtest_main)
