@@ -325,12 +325,14 @@ void Connection::flush() {
   if (sent_bytes > 0) written_at_ = Clock::now();
   if (outcome == SendBuffer::Outcome::kBroken) return leave();
   if (outcome == SendBuffer::Outcome::kStalled) {
+    if (sent_bytes > 0 || !stalled_) stalled_since_ = Clock::now();
     waits_for_write_ = true;
     socket_.async_wait(tcp::socket::wait_write, [self = shared_from_this()](error_code error) {
       self->waits_for_write_ = false;
       if (!error) self->flush();
     });
   }
+  stalled_ = outcome == SendBuffer::Outcome::kStalled;
   if (was_congested_ && out_.waiting() < server_.options.stream_bytes_max / 2 && exchange_) {
     was_congested_ = false;
     exchange_->writable();
@@ -348,14 +350,13 @@ void Connection::sweep(SteadyTime now) {
     socket_.cancel(ignored);
     return;
   }
-  const auto silent = now - written_at_;
-  if (out_.waiting() > 0 && silent >= std::chrono::milliseconds(server_.options.write_timeout_ms)) return leave();
+  if (stalled_ && now - stalled_since_ >= std::chrono::milliseconds(server_.options.write_timeout_ms)) return leave();
   if (has_pipelined_bytes_) {
     pollfd state{fd(), POLLRDHUP, 0};
     if (::poll(&state, 1, 0) > 0 && (state.revents & (POLLRDHUP | POLLHUP | POLLERR))) return leave();
   }
   if (server_.options.ping_interval_ms > 0 && out_.waiting() == 0 && exchange_ && exchange_->streaming() &&
-      silent >= std::chrono::milliseconds(server_.options.ping_interval_ms)) {
+      now - written_at_ >= std::chrono::milliseconds(server_.options.ping_interval_ms)) {
     exchange_->ping();
   }
 }

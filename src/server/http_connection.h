@@ -172,7 +172,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Phase phase_ = Phase::kIdle;
   SteadyTime deadline_ = SteadyTime::max();
   SteadyTime body_deadline_ = SteadyTime::max();
-  SteadyTime written_at_{};  // last progress of writing
+  SteadyTime written_at_{};     // when bytes left last
+  SteadyTime stalled_since_{};  // while stalled_: when the client last took a byte
   int64_t body_bytes_ = 0;
   uint64_t exchange_number_ = 0;
   bool gone_ = false;
@@ -183,6 +184,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool answer_complete_ = false;  // all of it is in out_
   bool marked_ = false;           // in the server's list of connections to flush
   bool waits_for_write_ = false;
+  bool stalled_ = false;  // the socket is full
   bool was_congested_ = false;
   bool has_pipelined_bytes_ = false;  // unread bytes hide the end of the stream from MSG_PEEK
 };

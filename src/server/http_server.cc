@@ -138,7 +138,10 @@ HttpServer::HttpServer(const HttpOptions& options, HttpHandler& handler)
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-HttpServer::~HttpServer() { impl_->shared.destroying = true; }
+HttpServer::~HttpServer() {
+  impl_->shared.destroying = true;
+  impl_->shared.to_flush.clear();  // connections must not outlive the io_context
+}
 
 Status HttpServer::listen() { return impl_->listen(); }
 

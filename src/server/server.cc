@@ -105,7 +105,7 @@ class Server::Impl {
 
   void on_signal() {
     // The second signal, or nothing is served yet: there is nobody to wait for.
-    if (serving.state() != ServingState::kReady) ::_exit(0);
+    if (serving.state() != ServingState::kReady) ::_exit(serving.state() == ServingState::kDead ? 1 : 0);
     log_info("shutting down; running requests have " + std::to_string(options.shutdown_timeout_ms / 1000) +
              " s, another signal ends them now");
     begin_drain();
