@@ -81,7 +81,12 @@ TEST(Http, RequestIds) {
   const TestAnswer bad = request(server.port(), "GET", "/version", "", {"X-Request-Id: " + std::string(200, 'x')});
   EXPECT_EQ(bad.fields.at("x-request-id").size(), 24U);
   EXPECT_EQ(text_at(completion(server.port(), {{"request_id", "body-id"}}).json(), "id"), "cmpl-body-id");
-  // Two live requests with one id are told apart.
+}
+
+TEST(Http, LiveRequestsWithOneIdAreToldApart) {
+  TestServerOptions options;
+  options.fake.step_ns = 2'000'000;  // the first one lives for seconds
+  TestServer server(options);
   server.write_forever("x");
   const std::string text = post_text("/v1/chat/completions", kChat, {"X-Request-Id: twin"});
   TestSocket first(server.port());
