@@ -10,6 +10,7 @@ target_link_libraries(boreas_flags INTERFACE Threads::Threads)
 if(BOREAS_FUZZ)
   add_custom_target(boreas_fuzzers)
   target_compile_options(boreas_flags INTERFACE -fsanitize=fuzzer-no-link)  # the fuzzer steers by coverage of all folders
+  target_link_options(boreas_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 if(BOREAS_SANITIZE)
   target_compile_options(boreas_flags INTERFACE -fsanitize=${BOREAS_SANITIZE} -fno-omit-frame-pointer -g1)

@@ -10,6 +10,8 @@
 #include "test_server.h"
 
 namespace boreas {
+using namespace std::string_literals;
+
 namespace {
 
 namespace json = boost::json;
@@ -180,8 +182,8 @@ TEST(Http, AmbiguousFraming) {
       "GET /version HTTP/2.0\r\nHost: x\r\n\r\n",                                      //
       "GET /version HTTP/3\r\nHost: x\r\n\r\n",                                        //
       "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",                                              //
-      std::string("\x16\x03\x01\x02\x00", 5) + std::string(100, 'x'),                  // TLS
-      std::string("GET /version HTTP/1.1\r\nHost: x\r\nA: b\0c\r\n\r\n", 45),          // NUL
+      "\x16\x03\x01\x02\x00"s + std::string(100, 'x'),                                 // TLS
+      "GET /version HTTP/1.1\r\nHost: x\r\nA: b\0c\r\n\r\n"s,                          // NUL
   };
   for (const std::string& bytes : bad) EXPECT_EQ(raw_status(port, bytes), 400) << bytes;
   EXPECT_EQ(raw_status(port, line + host + close + type + "Content-Length: 14\r\n\r\n" + body), 200);
