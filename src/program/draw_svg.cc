@@ -168,7 +168,9 @@ class Timeline {
       if (consumer.stream_item == task.stream_item) return stream_units(program_.config, consumer, 1, context_);
     return 0;
   }
-  int64_t chunks(size_t w, const TaskDesc& task) const { return units(w, task) * task.stream_unit_chunks; }
+  int64_t chunks(size_t w, const TaskDesc& task) const {
+    return chunks_of_pieces(units(w, task) * task.stream_unit_pieces);
+  }
 
   const Program& program_;
   std::vector<int32_t> workers_;

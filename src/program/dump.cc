@@ -133,7 +133,7 @@ void add_task(JsonText& json, const TaskDesc& task) {
     json.pair("index", task.stream_item);
     json.key("count");
     json.string(name_in(kCountNames, task.stream_count));
-    json.pair("unit_chunks", task.stream_unit_chunks);
+    json.pair("unit_pieces", task.stream_unit_pieces);
     json.close('}');
   }
   json.key("args");
@@ -188,7 +188,7 @@ std::string task_line(size_t index, const TaskDesc& task) {
             std::to_string(task.wait.first) + ".." + std::to_string(task.wait.first + task.wait.count - 1);
   if (task.stream_item >= 0)
     line += " item " + std::to_string(task.stream_item) + " (" + name_in(kCountNames, task.stream_count) + " x " +
-            std::to_string(task.stream_unit_chunks) + " chunks)";
+            std::to_string(task.stream_unit_pieces) + " pieces)";
   for_each_arg(task, [&](std::string_view name, const std::string& value, bool) {
     line += " " + std::string(name) + ":" + value;
   });

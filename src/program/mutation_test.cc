@@ -267,7 +267,7 @@ class Mutator {
   std::string alter_item() {
     TaskDesc* task = pick(has_item);
     if (coin()) task->stream_count = (task->stream_count + 1 + static_cast<int32_t>(prng_.below(2))) % 3;
-    else task->stream_unit_chunks += coin() ? 1 : -1;
+    else task->stream_unit_pieces += coin() ? 1 : -1;
     return name_of(*task);
   }
 

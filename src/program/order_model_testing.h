@@ -269,12 +269,12 @@ class OrderModel {
       if (tasks[i].stream_item < 0) continue;
       while (load < loads.size() && static_cast<Op>(loads[load].op) != Op::kLoad) ++load;
       if (load == loads.size() || loads[load].stream_item != tasks[i].stream_item ||
-          loads[load].layer != tasks[i].layer || loads[load].stream_unit_chunks != tasks[i].stream_unit_chunks ||
+          loads[load].layer != tasks[i].layer || loads[load].stream_unit_pieces != tasks[i].stream_unit_pieces ||
           loads[load].stream_count != tasks[i].stream_count)
         return violation("the ring hands over another item than the consumer takes");
       const Span& filler = span(step, worker, Place{Role::kProducer, load});
       const Span& taker = span(step, worker, Place{Role::kConsumer, i});
-      add_item(filler, taker, units(step, worker, tasks[i]) * tasks[i].stream_unit_chunks, released);
+      add_item(filler, taker, chunks_of_pieces(units(step, worker, tasks[i]) * tasks[i].stream_unit_pieces), released);
       ++load;
     }
     for (; load < loads.size(); ++load)

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "program/compile.h"
+#include "program/weight_tiles.h"
 #include "program/worker_memory.h"
 
 namespace boreas {
@@ -60,14 +61,16 @@ class Placement {
       set_ring(device.ring_chunks_max);
       return Ok{};
     }
-    auto chunks_left = [&] { return (device.slot_ring_bytes - program_.slot_bytes) / device.chunk_bytes; };
+    const int64_t scratch = device.scratch_bytes(program_.rows_max);
+    auto chunks_left = [&] { return (device.slot_ring_bytes - scratch - program_.slot_bytes) / device.chunk_bytes; };
     if (chunks_left() < kRingChunksComfortable) {
       shares_memory_ = true;
       program_.slot_bytes = assign_offsets(true);
     }
     if (chunks_left() < device.ring_chunks_min) {
       return Error{"a program of " + std::to_string(program_.rows_max) + " rows does not fit " + device.name +
-                   ": slots need " + std::to_string(program_.slot_bytes) + " bytes and the smallest ring " +
+                   ": slots need " + std::to_string(program_.slot_bytes) + " bytes, scratch " +
+                   std::to_string(scratch) + " and the smallest ring " +
                    std::to_string(int64_t{device.ring_chunks_min} * device.chunk_bytes) + ", a worker has " +
                    std::to_string(device.slot_ring_bytes)};
     }
@@ -78,13 +81,13 @@ class Placement {
   // A stage belongs to one consumer group for good (see pipeline.h), so the ring is a multiple of the groups. As
   // many producer warps as the smallest O item has chunks: then taking it proves that all of them have come by, also
   // those that had nothing to do in the items before it, whose number of chunks only the step knows.
-  void set_ring(int32_t chunks) {
+  void set_ring(int32_t stages) {
     const DeviceSpec& device = program_.device;
-    program_.ring_chunks = chunks / device.consumer_groups * device.consumer_groups;
+    program_.ring_chunks = stages / device.consumer_groups * device.consumer_groups;
     const int32_t smallest_slice = config_.hidden_size / program_.workers();
-    const int64_t bytes = int64_t{smallest_slice} * config_.query_width() * 2;
+    const int64_t chunks = chunks_of_pieces(unit_pieces(smallest_slice, config_.query_width()));
     const int64_t limit = std::min(device.producer_warps, program_.ring_chunks);
-    program_.producers = static_cast<int32_t>(std::clamp<int64_t>(ceil_div(bytes, device.chunk_bytes), 1, limit));
+    program_.producers = static_cast<int32_t>(std::clamp<int64_t>(chunks, 1, limit));
   }
 
   // ---- lists of one worker
@@ -259,7 +262,7 @@ class Placement {
     const Range heads = own_heads();
     load.args[LoadOp::kHeadFirst] = heads.first;
     load.args[LoadOp::kHeadCount] = heads.count;
-    load.stream_unit_chunks = static_cast<int32_t>(ceil_div(bytes, program_.device.chunk_bytes));
+    load.stream_unit_pieces = stream_unit_pieces(config_, static_cast<LoadOp::Stream>(node.stream), consumer);
     if (bytes > 0 && route >= 0) wait_for(load, Role::kProducer, route, slot_writes_[route]);
     // Old KV rows may be streamed as soon as this step has begun here: the first norm of the step comes after every
     // worker's part of the step before, which appended the newest of them. Without it the producer's run-ahead could
@@ -267,7 +270,7 @@ class Placement {
     if (bytes > 0 && node.stream == LoadOp::kKvPages)
       wait_for(load, Role::kProducer, static_cast<int32_t>(Slot::kNormed), 1);
     consumer.stream_count = load.stream_count;
-    consumer.stream_unit_chunks = load.stream_unit_chunks;
+    consumer.stream_unit_pieces = load.stream_unit_pieces;
     lists_[static_cast<size_t>(Role::kProducer)].push_back(load);
   }
 

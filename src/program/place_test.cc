@@ -63,7 +63,8 @@ TEST(Place, NorthFitsAHopperForOneToEightRows) {
       const Result<Program> program = compile(north, device, rows);
       ASSERT_TRUE(program.ok()) << program.error().message;
       EXPECT_EQ(program->workers(), 128);
-      EXPECT_LE(program->slot_bytes + int64_t{program->ring_chunks} * device.chunk_bytes, device.slot_ring_bytes);
+      EXPECT_LE(program->slot_bytes + device.scratch_bytes(rows) + int64_t{program->ring_chunks} * device.chunk_bytes,
+                device.slot_ring_bytes);
       EXPECT_GE(program->ring_chunks, device.ring_chunks_min);
       EXPECT_EQ(program->ring_chunks % device.consumer_groups, 0);
       EXPECT_GE(program->producers, 1);
@@ -100,7 +101,7 @@ TEST(Place, NorthIsCutAsTuned) {
           EXPECT_EQ(args[QkvOp::kQCount], 32);
           EXPECT_EQ(args[QkvOp::kKCount], 4);
           EXPECT_EQ(args[QkvOp::kVCount], 4);
-          EXPECT_EQ(task.stream_unit_chunks, 10);
+          EXPECT_EQ(task.stream_unit_pieces, 20);
           break;
         case Op::kAttention:
           EXPECT_EQ(args[AttentionOp::kPieceFirst], worker % 32);

@@ -43,8 +43,9 @@ class Summary {
       OpTotals& op = summary_.ops[static_cast<size_t>(task.op)];
       bytes[static_cast<size_t>(task.op)] += count * unit_bytes;
       worker_bytes += count * unit_bytes;
-      worker_chunks += count * task.stream_unit_chunks;
-      op.chunks_max = std::max(op.chunks_max, count * task.stream_unit_chunks);
+      const int64_t chunks = chunks_of_pieces(count * task.stream_unit_pieces);
+      worker_chunks += chunks;
+      op.chunks_max = std::max(op.chunks_max, chunks);
     }
     for (size_t op = 0; op < kOps; ++op) {
       summary_.ops[op].bytes += bytes[op];

@@ -90,7 +90,7 @@ struct TaskDesc {
   int32_t arrive = -1;             // barrier that gets one arrival when the task is done
   int32_t stream_item = -1;        // producer: the item it fills; consumer: the item it takes
   int32_t stream_count = 0;        // StreamCount
-  int32_t stream_unit_chunks = 0;  // ring chunks of one unit
+  int32_t stream_unit_pieces = 0;  // pieces of one unit (weight_tiles.h); two pieces of an item share a ring chunk
   int32_t args[14] = {};           // named by the op's header
 };
 static_assert(sizeof(TaskDesc) == kTaskWords * sizeof(int32_t));

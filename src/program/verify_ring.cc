@@ -5,6 +5,7 @@
 // chunks in a row take one of each warp, and chunks of run-time counts in between only add to them. So after a task has
 // taken its item, all items before the last `producers` certain chunks are loaded, and their tasks done by every warp.
 #include "program/verify_state.h"
+#include "program/weight_tiles.h"
 
 namespace boreas::verification {
 
@@ -17,8 +18,8 @@ std::vector<int32_t> loads_known_done(std::span<const TaskDesc> consumer, int32_
     const TaskDesc& task = consumer[i];
     if (task.stream_item < 0) continue;
     chunks_before.push_back(chunks);
-    if (static_cast<StreamCount>(task.stream_count) != StreamCount::kOne || task.stream_unit_chunks == 0) continue;
-    chunks += task.stream_unit_chunks;
+    if (static_cast<StreamCount>(task.stream_count) != StreamCount::kOne || task.stream_unit_pieces == 0) continue;
+    chunks += static_cast<int32_t>(chunks_of_pieces(task.stream_unit_pieces));
     while (done + 1 < chunks_before.size() && chunks - chunks_before[done + 1] >= producers) ++done;
     known[i] = static_cast<int32_t>(done);
   }

@@ -51,7 +51,8 @@ class StructureCheck {
     for (int32_t i = 0; i < kSlots && problem_.empty(); ++i) check_slot(i);
     if (!problem_.empty()) return;
     const DeviceSpec& device = program_.device;
-    const int64_t needed = program_.slot_bytes + int64_t{program_.ring_chunks} * device.chunk_bytes;
+    const int64_t needed = program_.slot_bytes + device.scratch_bytes(program_.rows_max) +
+                           int64_t{program_.ring_chunks} * device.chunk_bytes;
     if (program_.ring_chunks < device.ring_chunks_min || program_.ring_chunks > device.ring_chunks_max)
       problem_ = "the ring has " + text_of(program_.ring_chunks) + " chunks, not " + text_of(device.ring_chunks_min) +
                  " to " + text_of(device.ring_chunks_max);
@@ -248,11 +249,11 @@ class StructureCheck {
 
   bool stream_matches(const TaskDesc& load, const TaskDesc& task, int32_t stream) const {
     const int64_t bytes = stream_unit_bytes(program_.config, static_cast<LoadOp::Stream>(stream), task);
-    const int64_t chunks = ceil_div(bytes, program_.device.chunk_bytes);
+    const int32_t pieces = stream_unit_pieces(program_.config, static_cast<LoadOp::Stream>(stream), task);
     const int32_t count = static_cast<int32_t>(stream_count_of(stream));
     if (load.stream_item != task.stream_item || task.stream_item < 0 || load.layer != task.layer) return false;
     if (load.stream_count != count || task.stream_count != count) return false;
-    if (load.stream_unit_chunks != chunks || task.stream_unit_chunks != chunks) return false;
+    if (load.stream_unit_pieces != pieces || task.stream_unit_pieces != pieces) return false;
     if (load.args[LoadOp::kStream] != stream || load.args[LoadOp::kUnitBytes] != bytes) return false;
     if (stream == LoadOp::kKvPages)
       return load.args[LoadOp::kHeadFirst] == task.args[AttentionOp::kHeadFirst] &&

@@ -94,7 +94,7 @@ TEST(Verify, SlicesThatDoNotCover) {
 
 TEST(Verify, Streams) {
   EXPECT_VERDICT("the producer does not load that", consumer(program, Op::kDown, 2).stream_item += 1);
-  EXPECT_VERDICT("the producer does not load that", consumer(program, Op::kDown, 2).stream_unit_chunks += 1);
+  EXPECT_VERDICT("the producer does not load that", consumer(program, Op::kDown, 2).stream_unit_pieces += 1);
   EXPECT_VERDICT("the producer does not load that",
                  task_of(program, 1, Role::kProducer, Op::kLoad, 2).args[LoadOp::kUnitBytes] /= 2);
   EXPECT_VERDICT("the producer does not load that", consumer(program, Op::kDown, 2).stream_count = 0);

@@ -70,6 +70,31 @@ int64_t stream_unit_bytes(const ModelConfig& config, LoadOp::Stream stream, cons
   return 0;
 }
 
+int32_t stream_unit_pieces(const ModelConfig& config, LoadOp::Stream stream, const TaskDesc& consumer) {
+  const int64_t bytes = stream_unit_bytes(config, stream, consumer);
+  if (bytes == 0) return 0;
+  const auto pieces = [&](int32_t columns) {
+    return unit_pieces(static_cast<int32_t>(bytes / (int64_t{columns} * kBytesBf16)), columns);
+  };
+  switch (stream) {
+    case LoadOp::kKvPages:
+      return static_cast<int32_t>(ceil_div(bytes, kPieceBytes));
+    case LoadOp::kOutput:
+      return pieces(config.query_width());
+    case LoadOp::kExpertDown:
+      return pieces(config.expert_width);
+    case LoadOp::kDenseDown:
+      return pieces(config.dense_width);
+    case LoadOp::kRouter:
+    case LoadOp::kQkv:
+    case LoadOp::kExpertUpGate:
+    case LoadOp::kDenseUpGate:
+    case LoadOp::kLmHead:
+      return pieces(config.hidden_size);
+  }
+  return 0;
+}
+
 int64_t stream_units(const ModelConfig& config, const TaskDesc& consumer, int32_t rows, int32_t context) {
   const int32_t* args = consumer.args;
   switch (static_cast<StreamCount>(consumer.stream_count)) {

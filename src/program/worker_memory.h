@@ -8,6 +8,7 @@
 #include "program/layout.h"
 #include "program/ops/all.h"
 #include "program/task.h"
+#include "program/weight_tiles.h"
 
 namespace boreas {
 
@@ -20,6 +21,9 @@ int64_t slot_bytes(const ModelConfig& config, int32_t workers, int32_t rows, Slo
 // Bytes of one unit of the stream that `consumer` takes: all its weights, those of one expert, or one KV page's K and V
 // of one head and layer. 0 where the worker's share is empty.
 int64_t stream_unit_bytes(const ModelConfig& config, LoadOp::Stream stream, const TaskDesc& consumer);
+
+// Pieces of that unit (weight_tiles.h).
+int32_t stream_unit_pieces(const ModelConfig& config, LoadOp::Stream stream, const TaskDesc& consumer);
 
 // Units of it in a step of `rows` rows with `context` positions each that hit as many distinct experts as they can.
 int64_t stream_units(const ModelConfig& config, const TaskDesc& consumer, int32_t rows, int32_t context);

@@ -1,0 +1,120 @@
+// The order in which streamed memory lies: weights as a worker's MMA warps take them, KV pages likewise. Constexpr
+// integer math that placement (chunks of an item), the re-laying of weights, and the kernel share.
+//
+// A unit is what one task streams of one matrix (or of one expert): R rows of K columns. Its rows are cut into tiles of
+// 16, the rest into 8, 4, 2 and 1, so that full chunks hold no padding; columns into blocks of 32. A tile of r rows:
+//
+//   block 0                      block 1                            one block: r * 64 bytes
+//   row 0: columns 0..31 (64 B)  row 0: columns 32..63              lane 4 g + c of a warp loads 16 bytes of row g:
+//   row 1: columns 0..31         row 1: columns 32..63              columns 8 c .. 8 c + 7, and of row g + 8
+//   ...                          ...
+//
+// A piece is a run of blocks of one tile, at most kPieceBytes; pieces follow each other tile by tile. A ring chunk is
+// two consecutive pieces of an item, which may belong to two units (two experts): then it takes two copies.
+#pragma once
+
+#include <cstdint>
+
+#include "program/layout.h"
+
+namespace boreas {
+
+constexpr int32_t kBlockColumns = 32;
+constexpr int32_t kBlockRowBytes = 64;  // 32 bf16
+constexpr int32_t kPieceBytes = 8192;
+constexpr int32_t kPiecesPerChunk = 2;
+constexpr int32_t kStreamChunkBytes = kPieceBytes * kPiecesPerChunk;
+constexpr int32_t kTileRowsMax = 16;
+
+// Rows of the tile that starts where `rows_left` rows are left, at least 1.
+constexpr int32_t tile_rows(int32_t rows_left) {
+  int32_t rows = kTileRowsMax;
+  while (rows > rows_left && rows > 1) rows /= 2;
+  return rows;
+}
+constexpr int32_t blocks_of_columns(int32_t columns) { return static_cast<int32_t>(ceil_div(columns, kBlockColumns)); }
+constexpr int32_t blocks_per_piece(int32_t rows_of_tile) { return kPieceBytes / (rows_of_tile * kBlockRowBytes); }
+constexpr int32_t tile_pieces(int32_t rows_of_tile, int32_t columns) {
+  return static_cast<int32_t>(ceil_div(blocks_of_columns(columns), blocks_per_piece(rows_of_tile)));
+}
+constexpr int32_t unit_pieces(int32_t rows, int32_t columns) {
+  int32_t pieces = rows / kTileRowsMax * tile_pieces(kTileRowsMax, columns);
+  for (int32_t left = rows % kTileRowsMax; left > 0; left -= tile_rows(left))
+    pieces += tile_pieces(tile_rows(left), columns);
+  return pieces;
+}
+constexpr int64_t chunks_of_pieces(int64_t pieces) { return ceil_div(pieces, kPiecesPerChunk); }
+
+// Byte offset of an element in its unit. `columns` is a multiple of kBlockColumns.
+constexpr int64_t unit_element_offset(int32_t rows, int32_t columns, int32_t row, int32_t column) {
+  const int32_t whole = rows / kTileRowsMax * kTileRowsMax;
+  int32_t tile = row < whole ? row / kTileRowsMax * kTileRowsMax : whole;
+  int32_t rows_of_tile = kTileRowsMax;
+  if (row >= whole) {
+    rows_of_tile = tile_rows(rows - tile);
+    while (row >= tile + rows_of_tile) {
+      tile += rows_of_tile;
+      rows_of_tile = tile_rows(rows - tile);
+    }
+  }
+  const int64_t block = column / kBlockColumns;
+  return int64_t{tile} * columns * 2 + (block * rows_of_tile + (row - tile)) * kBlockRowBytes +
+         column % kBlockColumns * 2;
+}
+
+// A walk over the pieces of one unit.
+struct PieceWalk {
+  int32_t rows = 0;         // of the unit
+  int32_t blocks = 0;       // of a row
+  int32_t tile_first = 0;   // first row of the tile
+  int32_t tile_count = 0;   // its rows
+  int32_t block_first = 0;  // of the piece
+  int32_t block_count = 0;
+
+  constexpr PieceWalk(int32_t unit_rows, int32_t columns)
+      : rows(unit_rows), blocks(blocks_of_columns(columns)), tile_count(tile_rows(unit_rows)) {
+    set_block_count();
+  }
+  constexpr bool done() const { return tile_first >= rows; }
+  constexpr bool last_of_tile() const { return block_first + block_count == blocks; }
+  constexpr int32_t bytes() const { return tile_count * block_count * kBlockRowBytes; }
+  constexpr void advance() {
+    block_first += block_count;
+    if (block_first == blocks) {
+      tile_first += tile_count;
+      tile_count = tile_rows(rows - tile_first);
+      block_first = 0;
+    }
+    set_block_count();
+  }
+
+ private:
+  constexpr void set_block_count() {
+    const int32_t most = blocks_per_piece(tile_count), left = blocks - block_first;
+    block_count = left < most ? left : most;
+  }
+};
+
+// ---- KV pages of one layer and KV head, head_dim 128: two halves of 32 positions, each one chunk:
+//   K of 32 positions: a unit of 32 rows (positions) and 128 columns: 2 tiles of 16 rows     8 KB = one piece
+//   V of 32 positions, transposed: 128 rows (dims) of 64 bytes                                8 KB = one piece
+// Inside a V row the positions are permuted so that the softmax probabilities, as the score MMA leaves them in
+// registers, are the B operand of the next MMA: position 8 q + 2 c + e lies at 8 c + 2 q + e.
+constexpr int32_t kKvHeadDim = 128;
+constexpr int32_t kKvHalfPositions = 32;
+constexpr int32_t kKvHalfBytes = kStreamChunkBytes;
+constexpr int32_t kKvPagePieces = 4;
+constexpr int32_t kKvPageHeadBytes = 2 * kKvHalfBytes;  // of one layer and head
+
+constexpr int32_t v_column(int32_t position) { return position % 8 / 2 * 8 + position / 8 * 2 + position % 2; }
+// Byte offsets in the layer and head's part of a page; position in the page.
+constexpr int32_t k_offset(int32_t position, int32_t dim) {
+  return position / kKvHalfPositions * kKvHalfBytes +
+         static_cast<int32_t>(unit_element_offset(kKvHalfPositions, kKvHeadDim, position % kKvHalfPositions, dim));
+}
+constexpr int32_t v_offset(int32_t position, int32_t dim) {
+  return position / kKvHalfPositions * kKvHalfBytes + kPieceBytes + dim * kBlockRowBytes +
+         v_column(position % kKvHalfPositions) * 2;
+}
+
+}  // namespace boreas

@@ -1,0 +1,64 @@
+// Every element of a unit has its own place, pieces are contiguous runs in order, and full chunks hold no padding.
+#include "program/weight_tiles.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <vector>
+
+namespace boreas {
+namespace {
+
+TEST(WeightTiles, PiecesAreContiguousRunsThatCoverTheUnitOnce) {
+  for (int32_t rows : {1, 2, 3, 5, 8, 12, 13, 16, 31, 40}) {
+    for (int32_t columns : {32, 64, 96, 768, 2048, 4096}) {
+      int64_t offset = 0;
+      int32_t pieces = 0;
+      std::vector<bool> seen(static_cast<size_t>(rows) * static_cast<size_t>(columns));
+      for (PieceWalk piece(rows, columns); !piece.done(); piece.advance(), ++pieces) {
+        ASSERT_LE(piece.bytes(), kPieceBytes);
+        ASSERT_GT(piece.bytes(), 0);
+        for (int32_t row = piece.tile_first; row < piece.tile_first + piece.tile_count; ++row) {
+          for (int32_t i = 0; i < piece.block_count * kBlockColumns; ++i) {
+            const int32_t column = piece.block_first * kBlockColumns + i;
+            const int64_t at = unit_element_offset(rows, columns, row, column);
+            ASSERT_GE(at, offset);
+            ASSERT_LT(at, offset + piece.bytes());
+            ASSERT_FALSE(seen[static_cast<size_t>(at / 2)]) << rows << "x" << columns << " " << row << "," << column;
+            seen[static_cast<size_t>(at / 2)] = true;
+          }
+        }
+        offset += piece.bytes();
+      }
+      EXPECT_EQ(pieces, unit_pieces(rows, columns));
+      EXPECT_EQ(offset, int64_t{rows} * columns * 2);
+    }
+  }
+}
+
+// The tuned case: North on 128 workers. Full chunks but for the router's row.
+TEST(WeightTiles, NorthStreamsWholeChunks) {
+  EXPECT_EQ(unit_pieces(40, 2048), 20);      // q, k and v
+  EXPECT_EQ(unit_pieces(12, 2048), 6);       // gate and up of an expert
+  EXPECT_EQ(unit_pieces(16, 4096), 16);      // O
+  EXPECT_EQ(unit_pieces(16, 768), 3);        // down of an expert: two experts share a chunk
+  EXPECT_EQ(unit_pieces(2048, 2048), 1024);  // LM head
+  EXPECT_EQ(unit_pieces(1, 2048), 1);        // router
+  EXPECT_EQ(chunks_of_pieces(8 * 3), 12);
+}
+
+TEST(WeightTiles, KvPagePlacesAreDistinct) {
+  std::set<int32_t> places;
+  for (int32_t position = 0; position < kLayoutPagePositions; ++position) {
+    for (int32_t dim = 0; dim < kKvHeadDim; ++dim) {
+      places.insert(k_offset(position, dim));
+      places.insert(v_offset(position, dim));
+    }
+  }
+  EXPECT_EQ(places.size(), size_t{2} * kLayoutPagePositions * kKvHeadDim);
+  EXPECT_EQ(*places.begin(), 0);
+  EXPECT_EQ(*places.rbegin(), kKvPageHeadBytes - 2);
+}
+
+}  // namespace
+}  // namespace boreas
