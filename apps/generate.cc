@@ -14,10 +14,7 @@
 #include "base/clock.h"
 #include "commands.h"
 #include "engine/engine.h"
-#include "exec/cpu/cpu_executor.h"
-#include "model/model.h"
-#include "server/server.h"
-#include "text/text.h"
+#include "model_loading.h"
 
 namespace boreas {
 namespace {
@@ -65,57 +62,28 @@ class Events {
   std::deque<TokenEvent> queue_;
 };
 
-struct Loaded {
-  std::shared_ptr<const Model> model;
-  std::optional<Tokenizer> tokenizer;
-  std::optional<ChatTemplate> chat_template;
-  OutputMarkers markers;
-  std::unique_ptr<Executor> executor;
-};
-
-Result<std::shared_ptr<const Model>> load_weights(const GenerateFlags& flags, std::string& directory) {
-  if (!flags.model.empty()) {
-    ASSIGN_OR_RETURN(directory, resolve_model_directory(flags.model));
-  }
-  if (flags.load_format != "dummy") {
-    if (directory.empty())
-      return Error{"name a checkpoint: boreas generate MODEL, or --load-format dummy --model-shape NAME"};
-    return load_model(directory);
-  }
-  if (flags.model_shape.empty()) {
-    if (directory.empty()) return Error{"--load-format dummy needs MODEL or --model-shape"};
-    LoadOptions options;
-    options.dummy_weights = true;
-    return load_model(directory, options);
-  }
-  ASSIGN_OR_RETURN(const ModelConfig config, model_shape(flags.model_shape));
-  return make_dummy_model(config);
+Result<LoadedModel> load(const GenerateFlags& flags) {
+  ModelSource source;
+  source.model = flags.model;
+  source.model_shape = flags.model_shape;
+  source.load_format = flags.load_format;
+  source.tokenizer = flags.tokenizer;
+  source.needs_template = !flags.raw;
+  return load_with_text(source);
 }
 
-Result<Loaded> load(const GenerateFlags& flags) {
-  if (flags.device != "auto" && flags.device != "cpu")
-    return Error{"--device " + flags.device + " is not in this build; it has: cpu"};
-  Loaded loaded;
-  std::string directory;
-  ASSIGN_OR_RETURN(loaded.model, load_weights(flags, directory));
-  const std::string text_directory = flags.tokenizer.empty() ? directory : flags.tokenizer;
-  if (text_directory.empty()) return Error{"dummy weights have no tokenizer: name a directory with --tokenizer"};
-  ASSIGN_OR_RETURN(loaded.tokenizer, Tokenizer::load(text_directory));
-  if (!flags.raw) {
-    ASSIGN_OR_RETURN(loaded.chat_template, ChatTemplate::load(text_directory));
-    ASSIGN_OR_RETURN(loaded.markers, find_output_markers(*loaded.tokenizer));
-  }
-  CpuExecutorOptions options;
-  options.threads = flags.threads;
-  options.sequence_slots = 1;
-  ASSIGN_OR_RETURN(loaded.executor, make_cpu_executor(loaded.model, options));
-  return loaded;
+Result<std::unique_ptr<Executor>> one_sequence_executor(const GenerateFlags& flags, const LoadedModel& loaded) {
+  DeviceChoice choice;
+  choice.device = flags.device;
+  choice.threads = flags.threads;
+  choice.sequence_slots = 1;
+  return make_executor(choice, loaded.model);
 }
 
 class Conversation {
  public:
-  Conversation(const GenerateFlags& flags, Loaded& loaded, Engine& engine)
-      : flags_(flags), loaded_(loaded), engine_(engine), colour_(isatty(STDOUT_FILENO) != 0) {
+  Conversation(const GenerateFlags& flags, const LoadedModel& loaded, const ExecutorInfo& info, Engine& engine)
+      : flags_(flags), loaded_(loaded), info_(info), engine_(engine), colour_(isatty(STDOUT_FILENO) != 0) {
     if (!flags.system.empty()) messages_.push_back({{"role", "system"}, {"content", flags.system}});
   }
 
@@ -164,8 +132,7 @@ class Conversation {
     Request request;
     request.prompt = prompt;
     request.max_tokens = std::min(flags_.max_tokens, left);
-    request.stop_ids = config.eos_token_ids;
-    if (!flags_.raw) request.stop_ids.push_back(loaded_.markers.end_of_turn);
+    request.stop_ids = end_ids(loaded_);
     const auto pick = [](float flag, float model, float otherwise) {
       return flag >= 0 ? flag : model >= 0 ? model : otherwise;
     };
@@ -260,12 +227,12 @@ class Conversation {
     if (output_tokens_ > 0) std::cerr << ", first after " << static_cast<int64_t>(ms(start_, first_token_)) << " ms";
     if (output_tokens_ > 1)
       std::cerr << ", " << (output_tokens_ - 1) * 1e3 / std::max(ms(first_token_, last_token_), 1e-3) << " tok/s";
-    std::cerr << ", " << loaded_.executor->info().device << (loaded_.model->is_dummy() ? ", dummy weights" : "")
-              << "]\n";
+    std::cerr << ", " << info_.device << (loaded_.model->is_dummy() ? ", dummy weights" : "") << "]\n";
   }
 
   const GenerateFlags& flags_;
-  Loaded& loaded_;
+  const LoadedModel& loaded_;
+  const ExecutorInfo& info_;
   Engine& engine_;
   bool colour_;
   bool dimmed_ = false;
@@ -275,12 +242,13 @@ class Conversation {
 };
 
 Status run(const GenerateFlags& flags) {
-  ASSIGN_OR_RETURN(Loaded loaded, load(flags));
+  ASSIGN_OR_RETURN(const LoadedModel loaded, load(flags));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor, one_sequence_executor(flags, loaded));
   SteadyClock clock;
   EngineOptions options;
   options.running_max = 1;
-  Engine engine(*loaded.executor, options, clock);
-  Conversation conversation(flags, loaded, engine);
+  Engine engine(*executor, options, clock);
+  Conversation conversation(flags, loaded, executor->info(), engine);
   if (!flags.prompt.empty()) return conversation.turn(flags.prompt);
   const bool interactive = isatty(STDIN_FILENO) != 0;
   for (std::string line;;) {

@@ -1,0 +1,60 @@
+// What serve, generate and eval load before they differ: weights, tokenizer, chat template, executor. The only place
+// that picks an executor for them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "exec/executor.h"
+#include "model/model.h"
+#include "server/server.h"
+#include "text/text.h"
+
+namespace boreas {
+
+struct ModelSource {
+  std::string model;        // directory or hub id; empty: model_shape
+  std::string model_shape;  // made-up weights of this shape, if model is empty
+  std::string load_format = "auto";
+  std::string tokenizer;           // directory or hub id of tokenizer and template; empty: the model's
+  std::string chat_template_file;  // instead of the directory's
+  bool needs_template = true;      // false: chat_template stays null and the markers stay unknown
+};
+
+struct DeviceChoice {
+  std::string device = "auto";  // auto, cpu, cuda or cuda:INDEX
+  bool require_gpu = false;
+  int32_t threads = 0;  // of the CPU executor; 0: all
+  int32_t sequence_slots = 64;
+  int32_t step_tokens_max = 2048;
+  int32_t context_max = 0;  // 0: the model's
+  int64_t kv_bytes = int64_t{1} << 30;
+};
+
+struct LoadedModel {
+  std::string directory;  // empty for a bare shape
+  std::string root;       // as the user named it
+  std::shared_ptr<const Model> model;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<ChatTemplate> chat_template;
+  OutputMarkers markers;
+};
+
+// Errors name the file, tensor, token or flag. A bare shape borrows the text side of the checkpoint bundled with the
+// program. Shows progress on stderr if that is a terminal.
+Result<LoadedModel> load_with_text(const ModelSource& source);
+
+// Error: a device that this build or machine lacks, or options that do not fit it.
+Result<std::unique_ptr<Executor>> make_executor(const DeviceChoice& choice, const std::shared_ptr<const Model>& model);
+
+// The model's own end ids and the template's end of turn, if it has one.
+std::vector<TokenId> end_ids(const LoadedModel& loaded);
+
+// What Server::ready wants. Everything given must outlive the server.
+ServedModel describe_served(const LoadedModel& loaded, Engine& engine, const ExecutorInfo& info, const Clock& clock,
+                            const SamplingDefaults& sampling);
+
+}  // namespace boreas
