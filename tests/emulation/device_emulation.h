@@ -39,16 +39,17 @@ inline void count_poll(uint32_t patience, Primitive at, const Where& where) {
   if (++polls >= patience) give_way(at, where);
 }
 
-// The bytes at an address that a load (or store) may touch.
+// The bytes at an address that a load (or store) may touch. Of every word that is loaded somebody must have written a
+// part; the rest may be padding and holds 0xff.
 template <uint32_t kBytes>
 inline uint8_t* shared_bytes_at(uint32_t address, bool load, const Where& where) {
+  touch(where);
   const Block& block = *current->block;
-  constexpr uint64_t kOnes = 0x0101010101010101ull >> (kBytes < 8 ? 64 - 8 * kBytes : 0);
   bool allowed = address % kBytes == 0 && address < block.shared_bytes && kBytes <= block.shared_bytes - address;
-  for (uint32_t i = 0; allowed && i < kBytes; i += 8) {
-    uint64_t shadow = 0;
-    std::memcpy(&shadow, block.shadow + address + i, kBytes < 8 ? kBytes : 8);
-    allowed = load ? shadow == kOnes || !grid->options.check_shared : (shadow & (kOnes << 1)) == 0;
+  for (uint32_t i = 0; allowed && i < kBytes; i += 4) {
+    uint32_t shadow = 0;
+    std::memcpy(&shadow, block.shadow + address + i, kBytes < 4 ? kBytes : 4);
+    allowed = (shadow & kHandsOff) == 0 && (!load || shadow != 0 || !grid->options.check_shared);
   }
   if (!allowed) bad_shared_access(address, kBytes, load ? "load" : "store", where);
   return block.shared + address;
@@ -176,12 +177,14 @@ inline void fence_async_proxy() {}
 // ---- hop words
 inline void store_word(Word* to, uint32_t a, uint32_t b, uint32_t c, uint32_t epoch, Where where = Where::here()) {
   emulation::check_memory(to, sizeof(Word), "store_word", where);
+  emulation::touch(where);
   *to = {{a, b, c}, epoch};
   ++emulation::events;
 }
 inline Word load_word(const Word* from, Where where = Where::here()) {
   emulation::check_memory(from, sizeof(Word), "load_word", where);
   emulation::count_poll(64, emulation::Primitive::kLoadWord, where);
+  emulation::touch(where);
   return *from;
 }
 inline void fence_gpu() {}

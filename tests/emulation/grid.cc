@@ -59,6 +59,12 @@ void jump(Lane& next, void** slot) {
 
 // ---- whose turn it is
 
+// After how many accesses a lane is taken off: of all magnitudes, to hit short windows and long ones.
+void draw_preemption() {
+  constexpr uint32_t kMagnitudes = 15;
+  until_preempted = grid->options.seed == 0 ? INT64_MAX : 1 + grid->random.below(1u << grid->random.below(kMagnitudes));
+}
+
 // A pattern of starvation for some rounds: an adversary that leaves some warps, or the copies, behind.
 void choose_pattern() {
   Grid& g = *grid;
@@ -219,7 +225,7 @@ void run_fiber(context::transfer_t from) {
 }  // namespace
 
 const char* name_of(Primitive at) {
-  constexpr const char* kNames[] = {"the start",  "warp_sync",     "shuffle",      "shuffle_xor", "shuffle_down",
+  constexpr const char* kNames[] = {"running",    "warp_sync",     "shuffle",      "shuffle_xor", "shuffle_down",
                                     "reduce_max", "all_lanes",     "ballot",       "mma_bf16",    "transpose_8x8",
                                     "block_sync", "named_barrier", "mbarrier_try", "load_word",   "load_shared_32",
                                     "clock_now",  "spin_hint",     "returned"};
@@ -248,7 +254,12 @@ void stop(const Where& where) {
 }
 
 void leave(Lane& self) {
-  Lane& next = self.warp->ready != 0 ? next_of(*self.warp) : next_turn();
+  bool stay = self.warp->ready != 0;
+  if (stay && --until_preempted <= 0) {  // some lanes of the warp stay behind
+    draw_preemption();
+    stay = false;
+  }
+  Lane& next = stay ? next_of(*self.warp) : next_turn();
   if (&next != &self) jump(next, &self.context);
 }
 
@@ -260,6 +271,15 @@ void give_way(Primitive at, const Where& where) {
   self.warp->ready &= ~(1u << self.lane);
   self.warp->gave_way |= 1u << self.lane;
   leave(self);
+}
+
+void preempt(const Where& where) {
+  draw_preemption();
+  Lane& self = *current;
+  self.at = Primitive::kRunning;
+  self.where = where;
+  Lane& next = next_turn();
+  if (&next != &self) jump(next, &self.context);
 }
 
 GridResult run_grid(const GridOptions& options, const std::function<void()>& kernel) {
@@ -302,6 +322,7 @@ GridResult run_grid(const GridOptions& options, const std::function<void()>& ker
   grid = &g;
   polls = 0;
   events = 1;
+  draw_preemption();
   jump(next_turn(), &g.main_context);
   current = nullptr;
   grid = nullptr;

@@ -37,7 +37,7 @@ struct GridOptions {
   uint64_t clock_per_switch = 100;  // what clock_now gains with every turn of a warp
   int32_t stall_rounds = 2000;      // rounds over all warps without any event that are taken for a deadlock
   uint64_t turns_max = 1ull << 40;  // turns of warps after which the run fails
-  bool check_shared = true;         // reading shared bytes that nobody wrote, or that a copy fills, is an error
+  bool check_shared = true;         // reading shared words that nobody wrote is an error
   uint32_t stack_bytes = 64 * 1024;
 };
 
@@ -66,7 +66,7 @@ void forget_memory();
 // ---- for device_emulation.h
 
 enum class Primitive : uint8_t {
-  kStart,
+  kRunning,  // or not yet begun
   kWarpSync,
   kShuffle,
   kShuffleXor,
@@ -103,6 +103,8 @@ enum Shadow : uint8_t {
   kInFlight = 3,       // a bulk copy fills it; until the phase it reports to completes
 };
 
+constexpr uint32_t kHandsOff = 0x02020202;  // in four of them
+
 struct Block;
 struct Warp;
 
@@ -112,7 +114,7 @@ struct Lane {
   Block* block = nullptr;
   int32_t thread = 0;
   int32_t lane = 0;
-  Primitive at = Primitive::kStart;  // where it was last seen waiting
+  Primitive at = Primitive::kRunning;  // where it was last seen waiting
   Where where;
   uint32_t detail[2] = {};  // of kMbarrierTry: barrier, parity; of kNamedBarrier: id, threads
   uint32_t operands[10] = {};
@@ -182,6 +184,7 @@ inline Lane* current = nullptr;
 // Whatever another lane might wait for: stores, arrivals, landed copies. All lanes poll and it stands still: deadlock.
 inline uint64_t events = 0;
 inline uint32_t polls = 0;  // since a lane last gave way
+inline int64_t until_preempted = 0;
 
 const char* name_of(Primitive at);
 std::string place_of(const Lane& lane);  // "block 1 warp 2 lane 3"
@@ -194,6 +197,12 @@ std::string text_of(const Where& where);
 void meet(Primitive at, const Where& where);
 // Lets others run for a while.
 void give_way(Primitive at, const Where& where);
+// Takes the current lane off in the middle of its work, to go on in its warp's next turn.
+void preempt(const Where& where);
+// Before whatever others can see or disturb: a seeded run takes the lane off now and then.
+inline void touch(const Where& where) {
+  if (--until_preempted <= 0) preempt(where);
+}
 // Hands the thread to the next lane; the caller has taken `self` out of `ready`.
 void leave(Lane& self);
 

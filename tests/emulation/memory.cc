@@ -117,13 +117,12 @@ void bad_shared_access(uint32_t address, uint32_t bytes, const char* what, const
     fail(head + ": the block has " + std::to_string(block.shared_bytes) + " bytes", where);
   }
   for (uint32_t i = address; i < address + bytes; ++i) {
-    if (block.shadow[i] == kWritten) continue;
-    const char* why = "nobody has written them";
+    const char* why = nullptr;
     if (block.shadow[i] == kBarrierObject) why = "an mbarrier lies there";
     if (block.shadow[i] == kInFlight) why = "a bulk copy fills them and its phase has not completed";
-    if (block.shadow[i] != kUnwritten || what[0] == 'l') fail(head + ": " + why + " (" + hex(i) + ")", where);
+    if (why != nullptr) fail(head + ": " + why + " (" + hex(i) + ")", where);
   }
-  fail(head, where);
+  fail(head + ": nobody has written a whole word of them", where);
 }
 
 void barrier_init(uint32_t barrier, uint32_t arrivals, const Where& where) {
@@ -150,6 +149,7 @@ void barrier_init(uint32_t barrier, uint32_t arrivals, const Where& where) {
 }
 
 void barrier_arrive(uint32_t barrier, uint32_t bytes, const Where& where) {
+  touch(where);
   Block& block = *current->block;
   check_barrier(block, barrier, where);
   Mbarrier value = load(block, barrier);
@@ -180,6 +180,7 @@ std::string barrier_text(const Block& block, uint32_t barrier) {
 }
 
 void issue_copy(const Copy& copy, const Where& where) {
+  touch(where);
   Block& block = *copy.block;
   const uintptr_t from = reinterpret_cast<uintptr_t>(copy.from);
   if (copy.to % 16 != 0 || from % 16 != 0 || copy.bytes % 16 != 0 || copy.bytes == 0) {
