@@ -7,6 +7,7 @@
 namespace boreas {
 
 void add_bench_command(CLI::App& app, int& exit_code);
+void add_eval_command(CLI::App& app, int& exit_code);
 void add_generate_command(CLI::App& app, int& exit_code);
 void add_plan_command(CLI::App& app, int& exit_code);
 void add_serve_command(CLI::App& app, int& exit_code);

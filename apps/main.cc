@@ -70,6 +70,7 @@ int run(int argc, char** argv) {
   add_serve_command(app, exit_code);
   add_generate_command(app, exit_code);
   add_bench_command(app, exit_code);
+  add_eval_command(app, exit_code);
   add_plan_command(app, exit_code);
 
   std::vector<std::string> arguments;

@@ -1,0 +1,233 @@
+// An evaluation over HTTP: against a whole server of this process with a scripted model, and against servers that
+// misbehave.
+#include "apps/eval_client.h"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "apps/eval_run.h"
+#include "tests/api/test_server.h"
+
+namespace boreas {
+namespace {
+
+namespace json = boost::json;
+
+HttpTarget target_at(uint16_t port) { return {"127.0.0.1", std::to_string(port), "/v1", ""}; }
+
+EvalItem item(const std::string& id, const std::string& check, json::object more = {}) {
+  EvalItem item{id, "kind", "part", std::move(more), *read_check(json::parse(check))};
+  item.request["messages"] = json::array{json::object{{"role", "user"}, {"content", "What is 8 + 95?"}}};
+  return item;
+}
+
+RunOptions options_for(uint16_t port) {
+  RunOptions options;
+  options.target = target_at(port);
+  options.parallel = 4;
+  options.show_progress = false;
+  return options;
+}
+
+// Answers every connection's first bytes with the same ones, then closes it.
+class RudeServer {
+ public:
+  RudeServer(std::string answer, bool keeps_silent) : answer_(std::move(answer)), silent_(keeps_silent) {
+    fd_ = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    if (::bind(fd_, reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(fd_, 16) != 0) ADD_FAILURE();
+    ::getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size);
+    port_ = ntohs(address.sin_port);
+    thread_ = std::thread([this] { serve(); });
+  }
+  ~RudeServer() {
+    stop_ = true;
+    thread_.join();
+    ::close(fd_);
+  }
+  uint16_t port() const { return port_; }
+
+ private:
+  void serve() {
+    std::vector<int> kept;
+    while (!stop_) {
+      pollfd state{fd_, POLLIN, 0};
+      if (::poll(&state, 1, 10) <= 0) continue;
+      const int client = ::accept(fd_, nullptr, nullptr);
+      char bytes[64 << 10];
+      if (::recv(client, bytes, sizeof(bytes), 0) < 0) ADD_FAILURE();
+      if (::send(client, answer_.data(), answer_.size(), MSG_NOSIGNAL) < 0) ADD_FAILURE();
+      if (silent_) kept.push_back(client);
+      else ::close(client);
+    }
+    for (const int client : kept) ::close(client);
+  }
+
+  const std::string answer_;
+  const bool silent_;
+  int fd_ = -1;
+  uint16_t port_ = 0;
+  std::atomic<bool> stop_ = false;
+  std::thread thread_;
+};
+
+TEST(EvalClient, TargetsAreReadOrRefused) {
+  const Result<HttpTarget> plain = parse_target("http://localhost:8000");
+  ASSERT_TRUE(plain.ok());
+  EXPECT_EQ(plain->host + " " + plain->port + " " + plain->base, "localhost 8000 /v1");
+  const Result<HttpTarget> based = parse_target("http://example.org/api/v1/");
+  ASSERT_TRUE(based.ok());
+  EXPECT_EQ(based->host + " " + based->port + " " + based->base, "example.org 80 /api/v1");
+  const Result<HttpTarget> v6 = parse_target("http://[::1]:81/x");
+  ASSERT_TRUE(v6.ok());
+  EXPECT_EQ(v6->host + " " + v6->port + " " + v6->base, "::1 81 /x/v1");
+  for (const char* bad : {"", "localhost:8000", "ftp://a", "http://", "http://a:", "http://a:1b", "http://u@a/",
+                          "http://a/?q", "http://a b/", "http://a:123456", "http://a\r\nX: y"}) {
+    EXPECT_FALSE(parse_target(bad).ok()) << bad;
+  }
+  const Result<HttpTarget> https = parse_target("https://a");
+  ASSERT_FALSE(https.ok());
+  EXPECT_NE(https.error().message.find("https is not supported"), std::string::npos);
+}
+
+TEST(EvalClient, ScoresTheAnswersOfAServer) {
+  TestServer server;
+  server.write("adding<|END_THINKING|><|START_TEXT|>8 + 95 = 103.<|END_TEXT|>");
+  EvalSet set{"some.jsonl", {}};
+  for (int i = 0; i < 12; ++i) {
+    const std::string wanted = i % 3 == 0 ? "104" : "103";
+    set.items.push_back(item(std::to_string(i), R"({"type": "number", "value": )" + wanted + "}"));
+  }
+  RunOptions options = options_for(server.port());
+  HttpClient client(options.target, 10'000);
+  const Result<std::string> model = first_model(client);
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  options.ask.model = *model;
+  options.ask.top_tokens = true;
+  const std::vector<EvalSet> sets{set};
+  const Result<std::vector<EvalOutcome>> outcomes = run_prompts(sets, options, nullptr);
+  ASSERT_TRUE(outcomes.ok()) << outcomes.error().message;
+  ASSERT_EQ(outcomes->size(), 12u);
+  for (size_t i = 0; i < 12; ++i) {
+    const EvalOutcome& outcome = (*outcomes)[i];
+    EXPECT_EQ(outcome.item->id, std::to_string(i));
+    EXPECT_EQ(outcome.verdict, i % 3 == 0 ? Verdict::kWrong : Verdict::kRight);
+    EXPECT_EQ(outcome.reply.answer.content, "8 + 95 = 103.");
+    EXPECT_EQ(outcome.reply.answer.reasoning, "adding");
+    EXPECT_EQ(outcome.reply.finish_reason, "stop");
+    EXPECT_GT(outcome.reply.prompt_tokens, 0);
+    EXPECT_EQ(outcome.reply.output_tokens, static_cast<int64_t>(outcome.reply.tokens.size()));
+    std::string output;
+    for (const AnswerToken& token : outcome.reply.tokens) output += token.bytes;
+    EXPECT_EQ(output, "adding<|END_THINKING|><|START_TEXT|>8 + 95 = 103.<|END_TEXT|><|END_OF_TURN_TOKEN|>");
+  }
+}
+
+TEST(EvalClient, ToolCallsAreRead) {
+  TestServer server;
+  server.write(
+      R"(<|END_THINKING|><|START_ACTION|>[{"tool_call_id": "0", "tool_name": "f", "parameters": {"a": 1}}]<|END_ACTION|>)");
+  const json::object function{{"name", "f"}, {"parameters", json::object{{"type", "object"}}}};
+  const json::array tools{json::object{{"type", "function"}, {"function", function}}};
+  EvalSet set{"some.jsonl", {}};
+  set.items.push_back(
+      item("a", R"({"type": "tool_calls", "calls": [{"name": "f", "arguments": {"a": 1}}]})", {{"tools", tools}}));
+  const std::vector<EvalSet> sets{set};
+  const Result<std::vector<EvalOutcome>> outcomes = run_prompts(sets, options_for(server.port()), nullptr);
+  ASSERT_TRUE(outcomes.ok()) << outcomes.error().message;
+  EXPECT_EQ((*outcomes)[0].verdict, Verdict::kRight) << (*outcomes)[0].reply.error;
+  EXPECT_EQ((*outcomes)[0].reply.finish_reason, "tool_calls");
+}
+
+TEST(EvalClient, ARefusedRequestIsWrongWithTheServersWords) {
+  TestServer server;
+  server.write("<|END_THINKING|><|START_TEXT|>103<|END_TEXT|>");
+  EvalSet set{"some.jsonl", {}};
+  set.items.push_back(item("a", R"({"type": "number", "value": 103})", {{"top_p", "much"}}));
+  set.items.push_back(item("b", R"({"type": "number", "value": 103})"));
+  const std::vector<EvalSet> sets{set};
+  const Result<std::vector<EvalOutcome>> outcomes = run_prompts(sets, options_for(server.port()), nullptr);
+  ASSERT_TRUE(outcomes.ok()) << outcomes.error().message;
+  EXPECT_EQ((*outcomes)[0].verdict, Verdict::kWrong);
+  EXPECT_EQ((*outcomes)[0].reply.error.rfind("HTTP 400: ", 0), 0u) << (*outcomes)[0].reply.error;
+  EXPECT_NE((*outcomes)[0].reply.error.find("top_p"), std::string::npos);
+  EXPECT_EQ((*outcomes)[1].verdict, Verdict::kRight);
+}
+
+TEST(EvalClient, TheKeyIsSent) {
+  TestServerOptions locked;
+  locked.server.api_keys = {"secret"};
+  TestServer server(locked);
+  HttpClient without(target_at(server.port()), 10'000);
+  const Result<std::string> refused = first_model(without);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("HTTP 401"), std::string::npos) << refused.error().message;
+  HttpTarget target = target_at(server.port());
+  target.api_key = "secret";
+  HttpClient with(target, 10'000);
+  EXPECT_TRUE(first_model(with).ok());
+}
+
+TEST(EvalClient, AServerThatIsNotThereEndsTheRun) {
+  uint16_t port = 0;
+  { port = RudeServer("", false).port(); }
+  EvalSet set{"some.jsonl", {}};
+  for (int i = 0; i < 8; ++i) set.items.push_back(item(std::to_string(i), R"({"type": "number", "value": 1})"));
+  const std::vector<EvalSet> sets{set};
+  const Result<std::vector<EvalOutcome>> outcomes = run_prompts(sets, options_for(port), nullptr);
+  ASSERT_FALSE(outcomes.ok());
+  EXPECT_NE(outcomes.error().message.find("127.0.0.1"), std::string::npos);
+}
+
+TEST(EvalClient, SilenceIsATimeoutOfThatPrompt) {
+  RudeServer server("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{", true);
+  EvalSet set{"some.jsonl", {}};
+  set.items.push_back(item("a", R"({"type": "number", "value": 1})"));
+  const std::vector<EvalSet> sets{set};
+  RunOptions options = options_for(server.port());
+  options.timeout_ms = 300;
+  const Result<std::vector<EvalOutcome>> outcomes = run_prompts(sets, options, nullptr);
+  ASSERT_TRUE(outcomes.ok()) << outcomes.error().message;
+  EXPECT_EQ((*outcomes)[0].verdict, Verdict::kWrong);
+  EXPECT_NE((*outcomes)[0].reply.error.find("in time"), std::string::npos);
+}
+
+TEST(EvalClient, NonsenseInsteadOfHttpIsAnError) {
+  for (const std::string& answer : {std::string(), std::string("garbage\r\n\r\n"),
+                                    std::string("HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nshort"),
+                                    "HTTP/1.1 200 OK\r\nX: " + std::string(1 << 20, 'x'),
+                                    std::string("HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n")}) {
+    RudeServer server(answer, false);
+    HttpClient client(target_at(server.port()), 5'000);
+    const Result<HttpReply> reply = client.get("/models");
+    EXPECT_FALSE(reply.ok()) << answer.substr(0, 60);
+  }
+}
+
+TEST(EvalClient, OddCompletionsAreErrorsOrReadAsFarAsTheyGo) {
+  for (const char* bad : {"", "[]", "{}", R"({"choices": []})", R"({"choices": [5]})", R"({"choices": [{}]})",
+                          R"({"choices": [{"message": "x"}]})"}) {
+    EXPECT_FALSE(read_completion(bad).error.empty()) << bad;
+  }
+  const Reply odd = read_completion(R"({"choices": [{"message": {"content": ["x"], "reasoning_content": "r",
+      "tool_calls": [{"function": {"name": "f", "arguments": "{1"}}, {"function": 5}, 6]},
+      "logprobs": {"content": [{"token": "a", "bytes": [97, "x"], "top_logprobs": [5]}, 7]}}], "usage": 5})");
+  EXPECT_TRUE(odd.error.empty());
+  EXPECT_FALSE(odd.answer.content);
+  EXPECT_EQ(odd.answer.reasoning, "r");
+  ASSERT_EQ(odd.answer.calls.size(), 3u);
+  EXPECT_EQ(odd.answer.calls[0].arguments, json::value("{1"));
+  EXPECT_EQ(odd.tokens.size(), 2u);
+}
+
+}  // namespace
+}  // namespace boreas
