@@ -52,6 +52,7 @@ inline uint8_t* shared_bytes_at(uint32_t address, bool load, const Where& where)
     allowed = (shadow & kHandsOff) == 0 && (!load || shadow != 0 || !grid->options.check_shared);
   }
   if (!allowed) bad_shared_access(address, kBytes, load ? "load" : "store", where);
+  if (block.races != nullptr) check_race(address, kBytes, load, where);
   return block.shared + address;
 }
 template <uint32_t kBytes, class T>
@@ -139,6 +140,10 @@ inline void store_shared_16(uint32_t address, uint32_t value, Where where = Wher
   const uint16_t half = static_cast<uint16_t>(value);
   emulation::store_shared<2>(address, &half, where);
 }
+inline void store_byte(uint32_t address, int32_t value, Where where = Where::here()) {
+  const uint8_t byte = static_cast<uint8_t>(value);
+  emulation::store_shared<1>(address, &byte, where);
+}
 inline float load_shared_float(uint32_t address, Where where = Where::here()) {
   return std::bit_cast<float>(load_shared_32(address, where));
 }
@@ -178,6 +183,7 @@ inline void fence_async_proxy() {}
 inline void store_word(Word* to, uint32_t a, uint32_t b, uint32_t c, uint32_t epoch, Where where = Where::here()) {
   emulation::check_memory(to, sizeof(Word), "store_word", where);
   emulation::touch(where);
+  if (emulation::current->block->races != nullptr) emulation::note_word(false);
   *to = {{a, b, c}, epoch};
   ++emulation::events;
 }
@@ -185,6 +191,7 @@ inline Word load_word(const Word* from, Where where = Where::here()) {
   emulation::check_memory(from, sizeof(Word), "load_word", where);
   emulation::count_poll(64, emulation::Primitive::kLoadWord, where);
   emulation::touch(where);
+  if (emulation::current->block->races != nullptr) emulation::note_word(true);
   return *from;
 }
 inline void fence_gpu() {}

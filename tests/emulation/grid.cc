@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "races.h"
 
 namespace boreas::emulation {
 namespace {
@@ -302,6 +303,7 @@ GridResult run_grid(const GridOptions& options, const std::function<void()>& ker
     block.shared_bytes = options.shared_bytes;
     block.shared = shared.data() + i * options.shared_bytes;
     block.shadow = shadow.data() + i * options.shared_bytes;
+    if (options.check_races) block.races = std::make_shared<RaceChecker>(options);
     block.warps = &g.warps[i * warps];
     block.warps_left = static_cast<int32_t>(warps);
   }

@@ -38,6 +38,8 @@ struct GridOptions {
   int32_t stall_rounds = 2000;      // rounds over all warps without any event that are taken for a deadlock
   uint64_t turns_max = 1ull << 40;  // turns of warps after which the run fails
   bool check_shared = true;         // reading shared words that nobody wrote is an error
+  bool check_races = false;         // shared accesses that nothing orders are an error (races.h)
+  std::vector<uint32_t> racing_words = {};  // addresses of shared words that may be stored and polled without order
   uint32_t stack_bytes = 64 * 1024;
 };
 
@@ -107,6 +109,7 @@ constexpr uint32_t kHandsOff = 0x02020202;  // in four of them
 
 struct Block;
 struct Warp;
+class RaceChecker;
 
 struct Lane {
   void* context = nullptr;  // where it goes on
@@ -148,7 +151,8 @@ struct Block {
   Warp* warps = nullptr;
   int32_t warps_left = 0, copies_left = 0;
   NamedBarrier barriers[kNamedBarriers];
-  std::vector<LandedBytes> landed;  // by copies whose phase has not completed
+  std::vector<LandedBytes> landed;     // by copies whose phase has not completed
+  std::shared_ptr<RaceChecker> races;  // null: not wanted
 };
 
 struct Copy {
@@ -205,6 +209,10 @@ inline void touch(const Where& where) {
 }
 // Hands the thread to the next lane; the caller has taken `self` out of `ready`.
 void leave(Lane& self);
+
+// For the race checker, where there is one.
+void check_race(uint32_t address, uint32_t bytes, bool load, const Where& where);
+void note_word(bool load);
 
 void check_memory(const void* address, uint32_t bytes, const char* what, const Where& where);
 [[noreturn]] void bad_shared_access(uint32_t address, uint32_t bytes, const char* what, const Where& where);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "grid.h"
+#include "races.h"
 
 namespace boreas::emulation {
 namespace {
@@ -76,6 +77,7 @@ void complete_if_due(Block& block, uint32_t barrier, Mbarrier value) {
   if (value.pending == 0 && value.bytes == 0) {
     value.pending = value.expected;
     value.phase ^= 1;
+    if (block.races != nullptr) block.races->complete_phase(barrier, block.landed);
     const auto owed = [&](const LandedBytes& range) {
       if (range.barrier != barrier) return false;
       std::memset(block.shadow + range.to, kWritten, range.bytes);
@@ -125,6 +127,19 @@ void bad_shared_access(uint32_t address, uint32_t bytes, const char* what, const
   fail(head + ": nobody has written a whole word of them", where);
 }
 
+void check_race(uint32_t address, uint32_t bytes, bool load, const Where& where) {
+  RaceChecker& races = *current->block->races;
+  const std::string race =
+      load ? races.read(*current, address, bytes, where) : races.write(*current, address, bytes, where);
+  if (!race.empty()) fail(race, where);
+}
+
+void note_word(bool load) {
+  RaceChecker& races = *current->block->races;
+  if (load) races.load_word(*current);
+  else races.store_word(*current);
+}
+
 void barrier_init(uint32_t barrier, uint32_t arrivals, const Where& where) {
   Block& block = *current->block;
   if (barrier % 8 != 0) fail("mbarrier_init: shared " + hex(barrier) + " is not a multiple of 8", where);
@@ -160,6 +175,7 @@ void barrier_arrive(uint32_t barrier, uint32_t bytes, const Where& where) {
   if (value.pending == 0) {
     fail("one arrival too many at the mbarrier at shared " + hex(barrier) + ": " + barrier_text(block, barrier), where);
   }
+  if (block.races != nullptr) block.races->arrive(*current, barrier);
   value.bytes = value.bytes + int64_t{bytes};
   value.pending = value.pending - 1;
   complete_if_due(block, barrier, value);
@@ -169,7 +185,9 @@ bool barrier_passed(uint32_t barrier, uint32_t parity, const Where& where) {
   const Block& block = *current->block;
   check_barrier(block, barrier, where);
   if (parity > 1) fail("the parity of a phase is 0 or 1, not " + std::to_string(parity), where);
-  return load(block, barrier).phase != parity;
+  const bool passed = load(block, barrier).phase != parity;
+  if (passed && block.races != nullptr) block.races->pass(*current, barrier);
+  return passed;
 }
 
 std::string barrier_text(const Block& block, uint32_t barrier) {
@@ -204,6 +222,10 @@ void issue_copy(const Copy& copy, const Where& where) {
     if ((shadow & 0x0202020202020202ull) != 0) {
       fail("bulk_copy to shared " + hex(copy.to) + ": an mbarrier or bytes of another copy lie at " + hex(i), where);
     }
+  }
+  if (block.races != nullptr) {
+    const std::string race = block.races->issue_copy(*current, copy.to, copy.bytes);
+    if (!race.empty()) fail(race, where);
   }
   // Whoever still reads the old bytes must not see them.
   std::memset(block.shadow + copy.to, kInFlight, copy.bytes);

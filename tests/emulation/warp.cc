@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "grid.h"
+#include "races.h"
 
 namespace boreas::emulation {
 namespace {
@@ -110,6 +111,7 @@ bool arrive_at_barrier(Warp& warp, const Where& where) {
   barrier.warps |= 1u << warp.warp;
   barrier.arrived += kLanes;
   if (barrier.arrived < threads) return false;
+  if (warp.block->races != nullptr) warp.block->races->sync_warps(barrier.warps);
   for (uint32_t left = barrier.warps; left != 0; left &= left - 1) {
     Warp& other = warp.block->warps[std::countr_zero(left)];
     other.meeting = 0;
@@ -187,6 +189,7 @@ void meet(Primitive at, const Where& where) {
     if (!arrive_at_barrier(warp, where)) leave(self);
     return;
   }
+  if (at == Primitive::kWarpSync && warp.block->races != nullptr) warp.block->races->sync_warp(warp.warp);
   conclude(at, warp.lanes);
   warp.meeting = 0;
   warp.ready = kFullWarp;
