@@ -37,6 +37,11 @@ constexpr int32_t blocks_per_piece(int32_t rows_of_tile) { return kPieceBytes / 
 constexpr int32_t tile_pieces(int32_t rows_of_tile, int32_t columns) {
   return static_cast<int32_t>(ceil_div(blocks_of_columns(columns), blocks_per_piece(rows_of_tile)));
 }
+constexpr int32_t unit_tiles(int32_t rows) {
+  int32_t tiles = rows / kTileRowsMax;
+  for (int32_t left = rows % kTileRowsMax; left > 0; left -= tile_rows(left)) ++tiles;
+  return tiles;
+}
 constexpr int32_t unit_pieces(int32_t rows, int32_t columns) {
   int32_t pieces = rows / kTileRowsMax * tile_pieces(kTileRowsMax, columns);
   for (int32_t left = rows % kTileRowsMax; left > 0; left -= tile_rows(left))
@@ -60,6 +65,33 @@ constexpr int64_t unit_element_offset(int32_t rows, int32_t columns, int32_t row
   const int64_t block = column / kBlockColumns;
   return int64_t{tile} * columns * 2 + (block * rows_of_tile + (row - tile)) * kBlockRowBytes +
          column % kBlockColumns * 2;
+}
+
+// Where piece `index` of a unit lies in it, in bytes. Pieces of a unit are contiguous.
+struct PiecePlace {
+  int64_t offset = 0;
+  int32_t bytes = 0;
+};
+constexpr PiecePlace piece_place(int32_t rows, int32_t columns, int32_t index) {
+  const int32_t blocks = blocks_of_columns(columns);
+  int32_t tile = 0, height = kTileRowsMax;
+  const int32_t whole = rows / kTileRowsMax, pieces = tile_pieces(kTileRowsMax, columns);
+  if (index < whole * pieces) {
+    tile = index / pieces * kTileRowsMax;
+    index %= pieces;
+  } else {
+    index -= whole * pieces;
+    tile = whole * kTileRowsMax;
+    height = tile_rows(rows - tile);
+    while (index >= tile_pieces(height, columns)) {
+      index -= tile_pieces(height, columns);
+      tile += height;
+      height = tile_rows(rows - tile);
+    }
+  }
+  const int32_t first = index * blocks_per_piece(height), left = blocks - first;
+  const int32_t count = left < blocks_per_piece(height) ? left : blocks_per_piece(height);
+  return {(int64_t{tile} * blocks + int64_t{first} * height) * kBlockRowBytes, count * height * kBlockRowBytes};
 }
 
 // A walk over the pieces of one unit.

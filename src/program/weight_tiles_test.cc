@@ -18,6 +18,8 @@ TEST(WeightTiles, PiecesAreContiguousRunsThatCoverTheUnitOnce) {
       for (PieceWalk piece(rows, columns); !piece.done(); piece.advance(), ++pieces) {
         ASSERT_LE(piece.bytes(), kPieceBytes);
         ASSERT_GT(piece.bytes(), 0);
+        ASSERT_EQ(piece_place(rows, columns, pieces).offset, offset);
+        ASSERT_EQ(piece_place(rows, columns, pieces).bytes, piece.bytes());
         for (int32_t row = piece.tile_first; row < piece.tile_first + piece.tile_count; ++row) {
           for (int32_t i = 0; i < piece.block_count * kBlockColumns; ++i) {
             const int32_t column = piece.block_first * kBlockColumns + i;

@@ -1,0 +1,211 @@
+// The megakernel: one launch is one decode step, from token ids to drawn tokens. Every worker (block) interprets its
+// four task lists side by side; warps are dealt to roles for good (worker.cuh). Bodies and names come from the one op
+// list.
+#pragma once
+
+#include "exec/cuda/ops/attention.cuh"
+#include "exec/cuda/ops/attention_merge.cuh"
+#include "exec/cuda/ops/down.cuh"
+#include "exec/cuda/ops/embed.cuh"
+#include "exec/cuda/ops/gather.cuh"
+#include "exec/cuda/ops/gather_norm.cuh"
+#include "exec/cuda/ops/lm_head.cuh"
+#include "exec/cuda/ops/load.cuh"
+#include "exec/cuda/ops/nop.cuh"
+#include "exec/cuda/ops/out_proj.cuh"
+#include "exec/cuda/ops/qkv.cuh"
+#include "exec/cuda/ops/router_logits.cuh"
+#include "exec/cuda/ops/sample.cuh"
+#include "exec/cuda/ops/top_k.cuh"
+#include "exec/cuda/ops/up_gate.cuh"
+
+namespace boreas::cuda {
+
+// Registers a thread: what a launch of so many warps gets, and how the roles share them out. Without spills (build
+// warning): the helpers need 72.
+constexpr int32_t kLaunchRegisters = 96;
+constexpr int32_t kConsumerRegisters = 112, kMessengerRegisters = 112, kHelperRegisters = 72;
+static_assert(8 * kConsumerRegisters + 4 * kMessengerRegisters + 8 * kHelperRegisters <= kWarps * kLaunchRegisters);
+
+template <class C, Role kRole, Op kOp, class... Stream>
+BOREAS_DEVICE void run_if_of_role(Worker<C>& w, const Task& task, Stream&... stream) {
+  if constexpr (op_role(kOp) == kRole) Body<C, kOp>::run(w, stream..., task);
+}
+
+template <class C, Role kRole, class... Stream>
+BOREAS_DEVICE void run_body(Worker<C>& w, const Task& task, Stream&... stream) {
+  switch (static_cast<Op>(task.op())) {
+#define BOREAS_RUN_BODY(enumerator, contract, name, role)         \
+  case Op::enumerator:                                            \
+    run_if_of_role<C, kRole, Op::enumerator>(w, task, stream...); \
+    break;
+    BOREAS_OPS(BOREAS_RUN_BODY)
+#undef BOREAS_RUN_BODY
+  }
+}
+
+template <class C>
+BOREAS_DEVICE void run_consumer(Worker<C>& w) {
+  StreamTaker stream(w.params);
+  TaskReader reader(w.params, w.worker(), Role::kConsumer, w.lane());
+  for (Task task; reader.take(task);) {
+    opaque(w.thread);
+    w.at.task = task.index;
+    w.wait_barriers(task);
+    run_body<C, Role::kConsumer>(w, task, stream);
+    w.arrive(task);
+    const int32_t hop = task.publish().hop;
+    if (hop >= 0 && w.thread == 0) w.announce(hop);
+  }
+}
+
+template <class C>
+BOREAS_DEVICE void run_messenger(Worker<C>& w) {
+  TaskReader reader(w.params, w.worker(), Role::kMessenger, w.lane());
+  for (Task task; reader.take(task);) {
+    opaque(w.thread);
+    w.at.task = task.index;
+    w.wait_barriers(task);
+    run_body<C, Role::kMessenger>(w, task);
+    w.arrive(task);
+  }
+}
+
+template <class C>
+BOREAS_DEVICE void run_router(Worker<C>& w) {
+  TaskReader reader(w.params, w.worker(), Role::kRouter, w.lane());
+  for (Task task; reader.take(task);) {
+    w.at.task = task.index;
+    w.wait_barriers(task);
+    run_body<C, Role::kRouter>(w, task);
+    w.arrive(task);
+  }
+}
+
+template <class C>
+BOREAS_DEVICE void run_producer(Worker<C>& w, int32_t index) {
+  using Load = Body<C, Op::kLoad>;
+  ProducerTurn turn(ring_shape(w.params), index);
+  const uint64_t policy = evict_first_policy();
+  int32_t chunks = 0;
+  bool pages_known = false;
+  TaskReader reader(w.params, w.worker(), Role::kProducer, w.lane());
+  for (Task task; reader.take(task);) {
+    w.at.task = task.index;
+    if (static_cast<Op>(task.op()) != Op::kLoad) continue;
+    w.wait_barriers(task);
+    if (task.arg(LoadOp::kStream) == LoadOp::kKvPages && !pages_known) {
+      wait_phase(w.params, w.at, w.scratch(&ScratchMap::pages_ready), 0, kWaitBarrier, -1);
+      pages_known = true;
+    }
+    const StreamItem item = Load::item_of(w, task);
+    if (w.lane() == 0) Load::issue(w, item, chunks, turn, policy);
+    warp_sync();
+    chunks += item.chunks();
+  }
+}
+
+// Counts landed chunks in order (pipeline.h, rule 2). Counts only what has been issued, so it waits for what producers
+// wait.
+template <class C>
+BOREAS_DEVICE void run_arrivals(Worker<C>& w) {
+  using Load = Body<C, Op::kLoad>;
+  ArrivalCounter counter(ring_shape(w.params));
+  int32_t chunks = 0;
+  TaskReader reader(w.params, w.worker(), Role::kProducer, w.lane());
+  for (Task task; reader.take(task);) {
+    w.at.task = task.index;
+    if (static_cast<Op>(task.op()) != Op::kLoad) continue;
+    w.wait_barriers(task);
+    chunks += Load::item_of(w, task).chunks();
+    if (w.lane() == 0) {
+      while (counter.arrived() < chunks) {
+        wait_phase(w.params, w.at, w.scratch(&ScratchMap::full) + counter.stage() * kBarrierBytes,
+                   counter.full_parity(), kWaitChunkFull, counter.arrived());
+        counter.advance();
+        store_shared_32(w.scratch(&ScratchMap::arrived), static_cast<uint32_t>(counter.arrived()));
+      }
+    }
+    warp_sync();
+  }
+}
+
+// The ids of this worker's pages, by row, pool, piece and page: fetched once, for all layers.
+template <class C>
+BOREAS_DEVICE void list_pages(Worker<C>& w) {
+  const Range pieces = w.own_pieces();
+  for (int32_t row = 0; row < w.rows(); ++row) {
+    const RowPlan& plan = w.params.row[row];
+    for (int32_t sliding = 0; sliding < 2; ++sliding) {
+      const int32_t* table =
+          w.params.page_tables + (sliding ? plan.page_table_sliding - plan.sliding_first : plan.page_table_full);
+      uint32_t to = w.page_list(row, sliding != 0);
+      for (int32_t piece = pieces.first; piece < pieces.end(); ++piece) {
+        const auto run = w.pages_of(row, piece, sliding != 0);
+        for (int32_t i = w.lane(); i < run.count; i += 32)
+          store_shared_16(to + i * 2, load_constant_32(table + run.first + i * kAttentionPieces));
+        to += run.count * 2;
+      }
+    }
+  }
+  warp_sync();
+  if (w.lane() == 0) mbarrier_arrive(w.scratch(&ScratchMap::pages_ready));
+}
+
+template <class C>
+BOREAS_DEVICE void prepare_barriers(const Worker<C>& w) {
+  if (w.thread != 0) return;
+  for (int32_t i = 0; i < kStagesMax; ++i) {
+    mbarrier_init(w.scratch(&ScratchMap::full) + i * kBarrierBytes, 1);
+    mbarrier_init(w.scratch(&ScratchMap::empty) + i * kBarrierBytes, kConsumerWarps);
+  }
+  for (int32_t i = 0; i < kSlots; ++i)
+    mbarrier_init(w.scratch(&ScratchMap::slots) + i * kBarrierBytes, Worker<C>::slot_arrivals(i));
+  for (int32_t i = 0; i < kHops; ++i) mbarrier_init(w.scratch(&ScratchMap::published) + i * kBarrierBytes, 1);
+  mbarrier_init(w.scratch(&ScratchMap::pages_ready), 1);
+  store_shared_32(w.scratch(&ScratchMap::arrived), 0);
+  mbarrier_init_done();
+}
+
+// One worker's part of a step. Every role makes its own view of the worker: what they have in common would otherwise be
+// kept in registers of all.
+template <class C>
+BOREAS_DEVICE void run_worker(const StepParams& params) {
+  prepare_barriers(Worker<C>(params, Role::kConsumer));
+  block_sync();
+  const int32_t warp = thread_index() / 32;
+  if (warp < kConsumerWarps) {
+    registers_increase<kConsumerRegisters>();
+    Worker<C> w(params, Role::kConsumer);
+    // The consumer appends to the pages that the router warp lists.
+    wait_phase(w.params, w.at, w.scratch(&ScratchMap::pages_ready), 0, kWaitBarrier, -1);
+    run_consumer(w);
+  } else if (warp < kConsumerWarps + kMessengerWarps) {
+    registers_increase<kMessengerRegisters>();
+    Worker<C> w(params, Role::kMessenger);
+    run_messenger(w);
+  } else {
+    registers_decrease<kHelperRegisters>();
+    const int32_t producer = warp - kConsumerWarps - kMessengerWarps;
+    if (producer < params.producers) {
+      Worker<C> w(params, Role::kProducer);
+      run_producer(w, producer);
+    } else if (warp == kRouterWarp) {
+      Worker<C> w(params, Role::kRouter);
+      list_pages(w);
+      run_router(w);
+    } else if (warp == kArrivalWarp) {
+      Worker<C> w(params, Role::kProducer);
+      run_arrivals(w);
+    }
+  }
+}
+
+#ifndef BOREAS_EMULATE_DEVICE
+template <class C>
+__global__ void __launch_bounds__(kThreads, 1) megakernel(const __grid_constant__ StepParams params) {
+  run_worker<C>(params);
+}
+#endif
+
+}  // namespace boreas::cuda

@@ -1,0 +1,314 @@
+// ATTENTION on the device: one KV head, the own pieces of every row.
+//
+// A page comes as two chunks, 32 positions of K and V each. Warps 0-3 attend over first halves, warps 4-7 over second
+// ones; both keep a running maximum, sum and output, and are merged at the end of a piece, first halves first. So the
+// order of a row's sums is that of its own pages. Within a group every warp computes all scores (exchanging them would
+// cost two barriers a page) and 32 of the 128 output dims:
+//
+//   scores  S [32 positions x 8 queries]  A = K, B = q           2 tiles x 8 MMAs
+//   output  O [32 dims x 8 queries]       A = V transposed, B = P  2 tiles x 2 MMAs
+//
+// Lane 4 g + c holds queries 2c and 2c + 1 of both, so rescaling needs no exchange. P goes from the S layout to the B
+// operand by transposing 8 x 8 blocks; V's positions are stored in the order that this gives (program/weight_tiles.h).
+//
+// This launch's K and V are not in the streamed pages yet: they are patched into the chunk in shared memory from the
+// qkv slot, and appended to the page in memory. Positions that the row does not see count as absent: their scores are
+// -infinity, their V is zero.
+#pragma once
+
+#include "exec/cuda/ops/op.cuh"
+#include "exec/cuda/ops/up_gate.cuh"
+
+namespace boreas::cuda {
+
+constexpr int32_t kAttentionGroups = 2;
+constexpr int32_t kGroupWarps = kConsumerWarps / kAttentionGroups;
+constexpr int32_t kGroupThreads = kGroupWarps * 32;
+constexpr float kMinusInfinity = -__builtin_huge_valf();
+// exp(x / sqrt(head_dim)) = 2^(x * this).
+constexpr float kScoreScale = kLog2E * 0.08838834764831845f;
+static_assert(kHeadDim == 128, "kScoreScale");
+
+// 2^((score - maximum) * scale); 0 for a score of -infinity, also where the maximum is.
+BOREAS_DEVICE float softmax_weight(float score, float maximum) {
+  return score == kMinusInfinity ? 0.0f : exp2_approximate((score - maximum) * kScoreScale);
+}
+
+// What a lane keeps of one (row, piece): queries 2c and 2c + 1.
+struct AttentionState {
+  float maximum[2] = {kMinusInfinity, kMinusInfinity};
+  float sum[2] = {0, 0};
+  float output[2][4] = {};  // two tiles of 16 dims; D layout
+};
+
+template <class C>
+struct Body<C, Op::kAttention> {
+  static BOREAS_DEVICE void run(Worker<C>& w, StreamTaker& stream, const Task& task) {
+    const bool sliding = task.arg(AttentionOp::kSliding) != 0;
+    const int32_t layer = task.layer();
+    const Range pieces{task.arg(AttentionOp::kPieceFirst), task.arg(AttentionOp::kPieceCount)};
+    const bool silent = is_silent(w, task);
+    append(w, sliding, layer, pieces);
+    const Publication to = begin_publication(w, task);
+    BOREAS_NO_UNROLL
+    for (int32_t row = 0; row < w.rows(); ++row) {
+      Vec4 query[4];
+      load_query(w, row, query);
+      for (int32_t piece = pieces.first; piece < pieces.end(); ++piece) {
+        const auto run = w.pages_of(row, piece, sliding);
+        if (run.count == 0) continue;
+        AttentionState state;
+        BOREAS_NO_UNROLL
+        for (int32_t i = 0; i < run.count; ++i)
+          attend_page(w, stream, row, run.first + i * kAttentionPieces, sliding, query, state);
+        publish(w, row, piece, state, to, silent);
+      }
+    }
+    stream.end_item(w.params);
+  }
+
+ private:
+  static BOREAS_DEVICE uint32_t slot_row(const Worker<C>& w, int32_t row) {
+    return w.slot(Slot::kQkv) + row * C::kQkvWidth * 2;
+  }
+
+  // B of the scores: this lane's query lane / 4, 8 dims of each block of 32.
+  static BOREAS_DEVICE void load_query(const Worker<C>& w, int32_t row, Vec4 (&query)[4]) {
+    const int32_t which = w.lane() / 4;
+    const uint32_t at = slot_row(w, row) + which * kHeadDim * 2 + w.lane() % 4 * 16;
+    BOREAS_UNROLL
+    for (int32_t block = 0; block < 4; ++block)
+      query[block] = which < C::kQueries ? load_shared_128(at + block * kBlockRowBytes) : Vec4{0, 0, 0, 0};
+  }
+
+  // The pages of this launch's positions that belong to own pieces get their K and V. Reads of the next launch only.
+  static BOREAS_DEVICE void append(const Worker<C>& w, bool sliding, int32_t layer, Range pieces) {
+    const bool value = w.thread >= kHeadDim;
+    const int32_t dim = w.thread % kHeadDim;
+    for (int32_t row = 0; row < w.rows(); ++row) {
+      const int32_t position = w.params.row[row].position, page = position / kLayoutPagePositions;
+      const int32_t piece = page % kAttentionPieces;
+      if (piece < pieces.first || piece >= pieces.end()) continue;
+      uint8_t* to = w.page(page_id(w, row, page, sliding), sliding, layer);
+      const int32_t in_page = position % kLayoutPagePositions;
+      const uint32_t element = load_half(slot_row(w, row) + ((C::kQueries + (value ? 1 : 0)) * kHeadDim + dim) * 2);
+      *reinterpret_cast<uint16_t*>(to + (value ? v_offset(in_page, dim) : k_offset(in_page, dim))) =
+          static_cast<uint16_t>(element);
+    }
+  }
+  // Of a page of an own piece.
+  static BOREAS_DEVICE int32_t page_id(const Worker<C>& w, int32_t row, int32_t page, bool sliding) {
+    const Range pieces = w.own_pieces();
+    int32_t index = 0;
+    for (int32_t piece = pieces.first; piece < page % kAttentionPieces; ++piece)
+      index += w.pages_of(row, piece, sliding).count;
+    index += (page - w.pages_of(row, page % kAttentionPieces, sliding).first) / kAttentionPieces;
+    return Worker<C>::load_page_id(w.page_list(row, sliding) + index * 2);
+  }
+
+  static BOREAS_DEVICE void attend_page(Worker<C>& w, StreamTaker& stream, int32_t row, int32_t page, bool sliding,
+                                        const Vec4 (&query)[4], AttentionState& state) {
+    const int32_t group = w.warp() / kGroupWarps;
+    BOREAS_NO_UNROLL
+    for (int32_t half = 0; half < kAttentionGroups; ++half) {
+      const uint32_t keys = stream.begin_piece(w.params, w.at);  // waits: nobody releases a chunk that has not landed
+      if (half == group) {
+        const int32_t base = page * kLayoutPagePositions + half * kKvHalfPositions;
+        patch(w, row, base, keys, group);
+        attend(w, row, base, sliding, keys, query, state);
+      }
+      stream.end_piece(w.params, kPieceBytes);
+      stream.begin_piece(w.params, w.at);
+      stream.end_piece(w.params, kPieceBytes);
+    }
+  }
+
+  // Positions of this launch, of the same sequence, up to the row's own, into the chunk at positions base..base + 31.
+  static BOREAS_DEVICE void patch(const Worker<C>& w, int32_t row, int32_t base, uint32_t chunk, int32_t group) {
+    const int32_t group_first = w.params.row[row].group_first;
+    const int32_t first_position = w.params.row[group_first].position, last_position = w.params.row[row].position;
+    if (last_position < base || first_position >= base + kKvHalfPositions) return;
+    const int32_t dim = w.thread % kGroupThreads;
+    for (int32_t from = group_first; from <= row; ++from) {
+      const int32_t position = w.params.row[from].position - base;
+      if (position < 0 || position >= kKvHalfPositions) continue;
+      const uint32_t key = slot_row(w, from) + (C::kQueries * kHeadDim + dim) * 2;
+      store_shared_16(chunk + k_offset(position, dim), load_half(key));
+      store_shared_16(chunk + v_offset(position, dim), load_half(key + kHeadDim * 2));
+    }
+    named_barrier(kAttentionGroupsMeet + group, kGroupThreads);
+  }
+
+  static BOREAS_DEVICE void attend(const Worker<C>& w, int32_t row, int32_t base, bool sliding, uint32_t keys,
+                                   const Vec4 (&query)[4], AttentionState& state) {
+    float scores[2][4] = {};
+    BOREAS_UNROLL
+    for (int32_t tile = 0; tile < 2; ++tile) {
+      BOREAS_UNROLL
+      for (int32_t block = 0; block < 4; ++block) {
+        const uint32_t at = keys + tile * 4096 + block * 1024 + w.lane() * 16;
+        const Vec4 low = load_shared_128(at), high = load_shared_128(at + 512);
+        mma_bf16(scores[tile], low.x, high.x, low.y, high.y, query[block].x, query[block].y);
+        mma_bf16(scores[tile], low.z, high.z, low.w, high.w, query[block].z, query[block].w);
+      }
+    }
+    const int32_t position = w.params.row[row].position;
+    const int32_t visible_first = first_visible(position, sliding, w.params.window) - base;
+    const int32_t visible_last = position - base;  // both relative to the chunk
+    const bool whole = visible_first <= 0 && visible_last >= kKvHalfPositions - 1;
+    if (!whole) mask_scores(scores, w.lane() / 4, visible_first, visible_last);
+    uint32_t weights[4];  // blocks of 8 positions, as B operands
+    update(scores, state, weights);
+    const uint32_t values = keys + kPieceBytes + w.warp() % kGroupWarps * 2048 + w.lane() * 16;
+    BOREAS_UNROLL
+    for (int32_t tile = 0; tile < 2; ++tile) {
+      Vec4 low = load_shared_128(values + tile * 1024), high = load_shared_128(values + tile * 1024 + 512);
+      if (!whole) {
+        mask_values(low, w.lane() % 4, visible_first, visible_last);
+        mask_values(high, w.lane() % 4, visible_first, visible_last);
+      }
+      mma_bf16(state.output[tile], low.x, high.x, low.y, high.y, weights[0], weights[1]);
+      mma_bf16(state.output[tile], low.z, high.z, low.w, high.w, weights[2], weights[3]);
+    }
+  }
+
+  static BOREAS_DEVICE void mask_scores(float (&scores)[2][4], int32_t row, int32_t first, int32_t last) {
+    BOREAS_UNROLL
+    for (int32_t tile = 0; tile < 2; ++tile) {
+      BOREAS_UNROLL
+      for (int32_t i = 0; i < 4; ++i) {
+        const int32_t position = tile * 16 + i / 2 * 8 + row;
+        if (position < first || position > last) scores[tile][i] = kMinusInfinity;
+      }
+    }
+  }
+  // Register q of a lane holds positions 8 q + 2 (lane % 4) and the next one (v_column).
+  static BOREAS_DEVICE void mask_values(Vec4& values, int32_t column, int32_t first, int32_t last) {
+    const auto mask = [&](int32_t q) {
+      const int32_t position = 8 * q + 2 * column;
+      return (position >= first && position <= last ? 0xffffu : 0u) |
+             (position + 1 >= first && position + 1 <= last ? 0xffff0000u : 0u);
+    };
+    values.x &= mask(0);
+    values.y &= mask(1);
+    values.z &= mask(2);
+    values.w &= mask(3);
+  }
+
+  // Running maximum and sum; weights in bf16, which both the sum and the output use.
+  static BOREAS_DEVICE void update(const float (&scores)[2][4], AttentionState& state, uint32_t (&weights)[4]) {
+    float maximum[2];
+    BOREAS_UNROLL
+    for (int32_t i = 0; i < 2; ++i) {
+      float most = scores[0][i];
+      BOREAS_UNROLL
+      for (float other : {scores[0][i + 2], scores[1][i], scores[1][i + 2]}) most = other > most ? other : most;
+      BOREAS_UNROLL
+      for (int32_t step = 4; step < 32; step *= 2) {
+        const float other = shuffle_xor(most, step);
+        most = other > most ? other : most;
+      }
+      maximum[i] = most > state.maximum[i] ? most : state.maximum[i];
+      const float rescale = softmax_weight(state.maximum[i], maximum[i]);
+      state.maximum[i] = maximum[i];
+      state.sum[i] *= rescale;
+      BOREAS_UNROLL
+      for (int32_t tile = 0; tile < 2; ++tile) {
+        state.output[tile][i] *= rescale;
+        state.output[tile][i + 2] *= rescale;
+      }
+    }
+    BOREAS_UNROLL
+    for (int32_t block = 0; block < 4; ++block) {
+      const float* two = scores[block / 2] + block % 2 * 2;
+      const uint32_t pair = pack_bf16(softmax_weight(two[0], maximum[0]), softmax_weight(two[1], maximum[1]));
+      state.sum[0] += low_half(pair);
+      state.sum[1] += high_half(pair);
+      weights[block] = transpose_8x8(pair);
+    }
+  }
+
+  // ---- the two groups' states become m, l and o of each query, and words of hop partial
+  static BOREAS_DEVICE void publish(const Worker<C>& w, int32_t row, int32_t piece, AttentionState& state,
+                                    const Publication& to, bool silent) {
+    const int32_t group = w.warp() / kGroupWarps, in_group = w.thread % kGroupThreads;
+    BOREAS_UNROLL
+    for (int32_t i = 0; i < 2; ++i) {
+      BOREAS_UNROLL
+      for (int32_t step = 4; step < 32; step *= 2) state.sum[i] += shuffle_xor(state.sum[i], step);
+    }
+    named_barrier(kConsumersMeet, kConsumerThreads);  // earlier readers of the scratch are done
+    if (group == 1) give(w, in_group, state);
+    named_barrier(kConsumersMeet, kConsumerThreads);
+    if (group == 0) {
+      take(w, in_group, state);
+      named_barrier(kAttentionGroupsMeet, kGroupThreads);  // all have read before the scratch changes its layout
+      store_states(w, state);
+      named_barrier(kAttentionGroupsMeet, kGroupThreads);
+      if (!silent) publish_states(w, row, piece, in_group, to);
+    }
+    named_barrier(kConsumersMeet, kConsumerThreads);
+  }
+
+  // The second group's outputs: [8 registers][128 threads] floats; m and l: [2][8 queries].
+  static BOREAS_DEVICE void give(const Worker<C>& w, int32_t in_group, const AttentionState& state) {
+    BOREAS_UNROLL
+    for (int32_t i = 0; i < 8; ++i)
+      store_shared_float(w.scratch(&ScratchMap::partials) + (i * kGroupThreads + in_group) * 4,
+                         state.output[i / 4][i % 4]);
+    if (in_group >= 4) return;  // lanes 0..3 of the group's first warp hold all eight queries
+    BOREAS_UNROLL
+    for (int32_t i = 0; i < 2; ++i) {
+      store_shared_float(w.scratch(&ScratchMap::attention_other) + (2 * in_group + i) * 4, state.maximum[i]);
+      store_shared_float(w.scratch(&ScratchMap::attention_other) + (kRowsMax + 2 * in_group + i) * 4, state.sum[i]);
+    }
+  }
+  static BOREAS_DEVICE void take(const Worker<C>& w, int32_t in_group, AttentionState& state) {
+    BOREAS_UNROLL
+    for (int32_t i = 0; i < 2; ++i) {
+      const int32_t query = w.lane() % 4 * 2 + i;
+      const float other_maximum = load_shared_float(w.scratch(&ScratchMap::attention_other) + query * 4);
+      const float other_sum = load_shared_float(w.scratch(&ScratchMap::attention_other) + (kRowsMax + query) * 4);
+      const float maximum = other_maximum > state.maximum[i] ? other_maximum : state.maximum[i];
+      const float own = softmax_weight(state.maximum[i], maximum), other = softmax_weight(other_maximum, maximum);
+      state.maximum[i] = maximum;
+      state.sum[i] = multiply_add(state.sum[i], own, other_sum * other);
+      BOREAS_UNROLL
+      for (int32_t k = i; k < 8; k += 2) {
+        float& output = state.output[k / 4][k % 4];
+        const float given = load_shared_float(w.scratch(&ScratchMap::partials) + (k * kGroupThreads + in_group) * 4);
+        output = multiply_add(output, own, given * other);
+      }
+    }
+  }
+  // [query][m, l, o...] in the scratch.
+  static BOREAS_DEVICE void store_states(const Worker<C>& w, const AttentionState& state) {
+    BOREAS_UNROLL
+    for (int32_t i = 0; i < 2; ++i) {
+      const int32_t query = w.lane() % 4 * 2 + i;
+      const uint32_t at = w.scratch(&ScratchMap::partials) + query * kHeadStateFloats * 4;
+      if (w.warp() == 0 && w.lane() < 4) {
+        store_shared_float(at, state.maximum[i]);
+        store_shared_float(at + 4, state.sum[i]);
+      }
+      BOREAS_UNROLL
+      for (int32_t tile = 0; tile < 2; ++tile) {
+        const int32_t dim = w.warp() * 32 + tile * 16 + w.lane() / 4;
+        store_shared_float(at + (2 + dim) * 4, state.output[tile][i]);
+        store_shared_float(at + (2 + dim + 8) * 4, state.output[tile][i + 2]);
+      }
+    }
+  }
+  static BOREAS_DEVICE void publish_states(const Worker<C>& w, int32_t row, int32_t piece, int32_t in_group,
+                                           const Publication& to) {
+    Word* words = to.half + (row * C::kKvHeads + w.group().head) * (kAttentionPieces * C::kQueries * C::kPartialWords) +
+                  piece * C::kQueries * C::kPartialWords;
+    for (int32_t i = in_group; i < C::kQueries * C::kPartialWords; i += kGroupThreads) {
+      const int32_t query = i / C::kPartialWords, word = i % C::kPartialWords;
+      const uint32_t at = w.scratch(&ScratchMap::partials) + (query * kHeadStateFloats + word * kWordFloats) * 4;
+      store_word(words + i, load_shared_32(at), load_shared_32(at + 4), load_shared_32(at + 8), to.epoch);
+    }
+  }
+};
+
+}  // namespace boreas::cuda

@@ -1,0 +1,99 @@
+// DOWN on the device. Each warp adds up the experts of a row itself, in ascending id, weight times its partial sum;
+// then the warps' totals are added as everywhere. An expert that a row did not choose is skipped for that row, not
+// added as zero: what other rows chose cannot change it.
+#pragma once
+
+#include "exec/cuda/ops/op.cuh"
+
+namespace boreas::cuda {
+
+template <class C>
+struct Body<C, Op::kDown> {
+  static constexpr int32_t kTiles = unit_tiles(C::kHiddenSliceMax);
+
+  static BOREAS_DEVICE void run(Worker<C>& w, StreamTaker& stream, const Task& task) {
+    const int32_t count = task.arg(DownOp::kCount), route_slot = task.arg(DownOp::kRouteSlot);
+    const bool routed = route_slot >= 0;
+    float totals[kTiles][4] = {};
+    if (count > 0) {
+      const int32_t parity = w.route_parity(route_slot);
+      const int32_t units = routed ? w.experts_hit(parity) : 1;
+      BOREAS_NO_UNROLL
+      for (int32_t unit = 0; unit < units; ++unit) add_unit(w, stream, count, route_slot, parity, unit, totals);
+      stream.end_item(w.params);
+    }
+    finish(w, task, count, totals);
+  }
+
+ private:
+  static BOREAS_DEVICE void add_unit(Worker<C>& w, StreamTaker& stream, int32_t count, int32_t route_slot,
+                                     int32_t parity, int32_t unit, float (&totals)[kTiles][4]) {
+    const bool routed = route_slot >= 0;
+    const int32_t columns = routed ? C::kExpertWidth : C::kDenseWidth;
+    // This lane loads the vector of plan row lane / 4 and sums for plan rows 2 (lane % 4) and the next.
+    const int32_t row = w.lane() / 4;
+    const int32_t choice = row >= w.rows() ? -1 : routed ? w.choice_of(parity, unit, row) : 0;
+    const int32_t vector = routed ? row * C::kExpertsPerToken + choice : row;
+    const VectorOperand x{w.slot(Slot::kInner) + vector * columns * 2 + w.lane() % 4 * 16, choice >= 0};
+    float weights[2];
+    bool chosen[2];
+    BOREAS_UNROLL
+    for (int32_t i = 0; i < 2; ++i) {
+      const int32_t summed = w.lane() % 4 * 2 + i;
+      const int32_t its = summed >= w.rows() ? -1 : routed ? w.choice_of(parity, unit, summed) : 0;
+      chosen[i] = its >= 0;
+      weights[i] = !routed || its < 0 ? 1.0f : w.route_weight(route_slot, summed, its);
+    }
+    float sums[4] = {0, 0, 0, 0};
+    int32_t tile = 0;
+    for (PieceWalk walk(count, columns); !walk.done(); walk.advance()) {
+      const uint32_t piece = stream.begin_piece(w.params, w.at);
+      multiply_piece(sums, piece, walk, x, w.warp(), w.lane());
+      stream.end_piece(w.params, walk.bytes());
+      if (!walk.last_of_tile()) continue;
+      BOREAS_UNROLL
+      for (int32_t i = 0; i < 4; ++i) {
+        if (chosen[i % 2]) totals[tile][i] = multiply_add(weights[i % 2], sums[i], totals[tile][i]);
+        sums[i] = 0;
+      }
+      if (kTiles > 1) ++tile;
+    }
+  }
+
+  static BOREAS_DEVICE void finish(Worker<C>& w, const Task& task, int32_t count, const float (&totals)[kTiles][4]) {
+    Partials<C> partials(w);
+    int32_t first = 0, tile = 0;
+    const uint32_t residual = w.slot(Slot::kResidual), projected = w.slot(Slot::kProjected);
+    const auto flush = [&] {
+      partials.complete();
+      for (int32_t i = w.thread; i < partials.collected() * w.rows(); i += kConsumerThreads) {
+        const int32_t row = i % w.rows(), column = first + i / w.rows(), at = (row * count + column) * 4;
+        const float sum = (load_shared_float(residual + at) + load_shared_float(projected + at)) + partials.sum(i);
+        const uint32_t rounded = pack_bf16(sum, 0.0f) & 0xffffu;
+        store_shared_float(residual + at, low_half(rounded));
+        store_shared_16(w.scratch(&ScratchMap::outputs) + (row * count + column) * 2, rounded);
+      }
+      first += partials.collected();
+      partials.next_half();
+    };
+    for (int32_t done = 0; done < count;) {
+      const int32_t height = tile_rows(count - done);
+      if (!partials.has_room(height)) flush();
+      partials.collect(totals[tile], height, w.warp(), w.lane());
+      done += height;
+      if (kTiles > 1) ++tile;
+    }
+    if (partials.collected() > 0) flush();
+    named_barrier(kConsumersMeet, kConsumerThreads);
+    if (is_silent(w, task)) return;
+    const Publication to = begin_publication(w, task);
+    const int32_t words = words_of_halves(count);
+    for (int32_t i = w.thread; i < w.rows() * words; i += kConsumerThreads) {
+      const int32_t row = i / words, word = i % words;
+      publish_halves(to.half + (row * C::kWorkers + w.worker()) * C::kResidualWords + word,
+                     w.scratch(&ScratchMap::outputs) + row * count * 2, word * kWordHalves, count, to.epoch);
+    }
+  }
+};
+
+}  // namespace boreas::cuda

@@ -1,0 +1,109 @@
+// GATHER on the device: words of hop qkv, attention or inner into their slots.
+#pragma once
+
+#include "exec/cuda/ops/op.cuh"
+
+namespace boreas::cuda {
+
+template <class C>
+struct Body<C, Op::kGather> {
+  static BOREAS_DEVICE void run(Worker<C>& w, const Task& task) {
+    const HopWait wait = task.wait();
+    const uint32_t epoch = hop_epoch(w.params, wait.hop, wait.use);
+    const Word* half = hop_half(w.params, wait.hop, epoch);
+    switch (static_cast<Slot>(task.arg(GatherOp::kSlot))) {
+      case Slot::kQkv:
+        w.wait_own_publication(wait);
+        gather_qkv(w, half, epoch);
+        break;
+      case Slot::kAttention:  // published by this very role before
+        pause_clocks(w.params.poll_delay[wait.hop]);
+        gather_attention(w, half, epoch);
+        break;
+      default:
+        w.wait_own_publication(wait);
+        gather_inner(w, half, epoch, w.params.layers[task.layer()].router == kNoRouter);
+    }
+  }
+
+ private:
+  static constexpr int32_t kBatch = 8;  // words a thread has in flight
+
+  // [row][worker][words]: q, k and v slices of the group's workers become [row][(queries + 2) * head_dim].
+  static BOREAS_DEVICE void gather_qkv(Worker<C>& w, const Word* half, uint32_t epoch) {
+    const int32_t writers = w.group().workers.count, per_row = writers * C::kQkvWords;
+    const uint32_t slot = w.slot(Slot::kQkv);
+    const auto count_of = [&](int32_t index) {
+      return C::q_slice(writers, index).count + 2 * C::kv_slice(writers, index).count;
+    };
+    gather_words<kMessengerThreads, kBatch>(
+        w.params, w.at, w.thread - kConsumerThreads, w.rows() * per_row, static_cast<int32_t>(Hop::kQkv), epoch,
+        [&](int32_t i) -> const Word* {
+          const int32_t row = i / per_row, index = i % per_row / C::kQkvWords, word = i % C::kQkvWords;
+          if (word * kWordHalves >= count_of(index)) return nullptr;
+          return half + (row * C::kWorkers + w.group().workers.first + index) * C::kQkvWords + word;
+        },
+        [&](int32_t i, int32_t, const Word& word) {
+          const int32_t row = i / per_row, index = i % per_row / C::kQkvWords;
+          const Range q = C::q_slice(writers, index), kv = C::kv_slice(writers, index);
+          BOREAS_UNROLL
+          for (int32_t k = 0; k < 3; ++k) {  // slices are even: a pair stays together
+            const int32_t value = i % C::kQkvWords * kWordHalves + 2 * k;
+            int32_t to = q.first + value;
+            if (value >= q.count) to = C::kHeadQueryWidth + kv.first + value - q.count;
+            if (value >= q.count + kv.count) to += kHeadDim - kv.count;
+            if (value < q.count + 2 * kv.count) store_shared_32(slot + (row * C::kQkvWidth + to) * 2, word.payload[k]);
+          }
+        });
+  }
+
+  static BOREAS_DEVICE void gather_attention(Worker<C>& w, const Word* half, uint32_t epoch) {
+    constexpr int32_t kPerRow = C::kWorkers * C::kAttentionWords;
+    constexpr bool kEven = C::kWorkers % C::kKvHeads == 0 && C::kHeadQueryWidth % (2 * C::kGroupMin) == 0;
+    const uint32_t slot = w.slot(Slot::kAttention);
+    const auto slice_of = [](int32_t writer) {
+      const typename C::Group group = C::group_of(writer);
+      Range slice = C::output_slice(group.workers.count, writer - group.workers.first);
+      slice.first += group.head * C::kHeadQueryWidth;
+      return slice;
+    };
+    gather_words<kMessengerThreads, kBatch>(
+        w.params, w.at, w.thread - kConsumerThreads, w.rows() * kPerRow, static_cast<int32_t>(Hop::kAttention), epoch,
+        [&](int32_t i) -> const Word* {
+          const int32_t first = i % C::kAttentionWords * kWordHalves;
+          return first < slice_of(i % kPerRow / C::kAttentionWords).count ? half + i : nullptr;
+        },
+        [&](int32_t i, int32_t, const Word& word) {
+          const Range slice = slice_of(i % kPerRow / C::kAttentionWords);
+          const int32_t first = i % C::kAttentionWords * kWordHalves;
+          store_activations<kEven>(slot, w.rows(), i / kPerRow, slice.first + first, slice.count - first, word);
+        });
+  }
+
+  // Vectors (row, choice) or rows one after the other, [vector][width].
+  static BOREAS_DEVICE void gather_inner(Worker<C>& w, const Word* half, uint32_t epoch, bool dense) {
+    if (dense) gather_vectors<C::kDenseWidth, C::kDenseWords>(w, half, epoch, w.rows());
+    else gather_vectors<C::kExpertWidth, C::kExpertWords>(w, half, epoch, w.rows() * C::kExpertsPerToken);
+  }
+  template <int32_t kWidth, int32_t kWords>
+  static BOREAS_DEVICE void gather_vectors(Worker<C>& w, const Word* half, uint32_t epoch, int32_t vectors) {
+    constexpr int32_t kPerVector = C::kWorkers * kWords;
+    const uint32_t slot = w.slot(Slot::kInner);
+    gather_words<kMessengerThreads, kBatch>(
+        w.params, w.at, w.thread - kConsumerThreads, vectors * kPerVector, static_cast<int32_t>(Hop::kInner), epoch,
+        [&](int32_t i) -> const Word* {
+          const Range slice = C::slice_of(kWidth, i % kPerVector / kWords);
+          return i % kWords * kWordHalves < slice.count ? half + i : nullptr;
+        },
+        [&](int32_t i, int32_t, const Word& word) {
+          const Range slice = C::slice_of(kWidth, i % kPerVector / kWords);
+          const int32_t first = i % kWords * kWordHalves;
+          const uint32_t to = slot + (i / kPerVector * kWidth + slice.first + first) * 2;
+          BOREAS_UNROLL
+          for (int32_t k = 0; k < kWordHalves; ++k)
+            if (first + k < slice.count) store_shared_16(to + k * 2, half_of(word.payload[k / 2], k % 2));
+        });
+  }
+};
+
+}  // namespace boreas::cuda

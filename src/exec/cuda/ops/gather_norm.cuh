@@ -1,0 +1,97 @@
+// GATHER_NORM on the device. A thread always takes the same words of a row, whatever the batch: the order of the sum of
+// squares is the shape's. Norm weights are fetched before the words are awaited.
+#pragma once
+
+#include "exec/cuda/ops/op.cuh"
+
+namespace boreas::cuda {
+
+template <class C>
+struct Body<C, Op::kGatherNorm> {
+  static constexpr int32_t kWords = C::kWorkers * C::kResidualWords;  // of a row
+  static constexpr int32_t kRounds = static_cast<int32_t>(ceil_div(kWords, kMessengerThreads));
+  static constexpr bool kEven = C::kHidden % (2 * C::kWorkers) == 0;
+
+  static BOREAS_DEVICE void run(Worker<C>& w, const Task& task) {
+    const HopWait wait = task.wait();
+    const uint32_t epoch = hop_epoch(w.params, wait.hop, wait.use);
+    const Word* half = hop_half(w.params, wait.hop, epoch);
+    const int32_t layer = task.layer(), thread = w.thread - kConsumerThreads;
+    const uint16_t* norm = w.params.norms + (layer < 0 ? w.params.layer_count : layer) * C::kHidden;
+    uint32_t weights[kRounds][3];
+    BOREAS_UNROLL
+    for (int32_t round = 0; round < kRounds; ++round)
+      load_weights(norm, thread + round * kMessengerThreads, weights[round]);
+    w.wait_own_publication(wait);
+    BOREAS_NO_UNROLL
+    for (int32_t row = 0; row < w.rows(); ++row) {
+      Word words[kRounds];
+      gather_words<kMessengerThreads, kRounds>(
+          w.params, w.at, thread, kWords, wait.hop, epoch,
+          [&](int32_t i) { return values_of(i).count > 0 ? half + row * kWords + i : nullptr; },
+          [&](int32_t, int32_t round, const Word& word) { words[round] = word; });
+      float squares = 0;
+      BOREAS_UNROLL
+      for (int32_t round = 0; round < kRounds; ++round)
+        squares = add_squares(thread + round * kMessengerThreads, words[round], squares);
+      const float mean = total(w, row, squares) / static_cast<float>(C::kHidden);
+      const float scale = 1.0f / square_root(mean + w.params.rms_norm_eps);
+      BOREAS_UNROLL
+      for (int32_t round = 0; round < kRounds; ++round)
+        store_normed(w, row, thread + round * kMessengerThreads, words[round], weights[round], scale);
+    }
+  }
+
+ private:
+  // Columns of word i of a row; none beyond a writer's slice.
+  static BOREAS_DEVICE Range values_of(int32_t i) {
+    if (i >= kWords) return {};
+    const Range slice = C::slice_of(C::kHidden, i / C::kResidualWords);
+    const int32_t first = i % C::kResidualWords * kWordHalves;
+    const int32_t left = slice.count - first;
+    return {slice.first + first, left < 0 ? 0 : left < kWordHalves ? left : kWordHalves};
+  }
+  static BOREAS_DEVICE void load_weights(const uint16_t* norm, int32_t i, uint32_t (&weights)[3]) {
+    const Range values = values_of(i);
+    BOREAS_UNROLL
+    for (int32_t k = 0; k < 3; ++k) {
+      weights[k] = 0;
+      if (2 * k >= values.count) continue;
+      const uint16_t* at = norm + values.first + 2 * k;
+      if (kEven) weights[k] = load_constant_32(at);
+      else weights[k] = at[0] | static_cast<uint32_t>(2 * k + 1 < values.count ? at[1] : 0) << 16;
+    }
+  }
+  static BOREAS_DEVICE float add_squares(int32_t i, const Word& word, float squares) {
+    const int32_t count = values_of(i).count;
+    BOREAS_UNROLL
+    for (int32_t k = 0; k < kWordHalves; ++k) {
+      const float value = k % 2 == 0 ? low_half(word.payload[k / 2]) : high_half(word.payload[k / 2]);
+      if (k < count) squares = multiply_add(value, value, squares);
+    }
+    return squares;
+  }
+  // Over all threads, in one order; two halves of scratch, so that one barrier a row suffices.
+  static BOREAS_DEVICE float total(const Worker<C>& w, int32_t row, float value) {
+    BOREAS_UNROLL
+    for (int32_t step = 16; step > 0; step /= 2) value += shuffle_xor(value, step);
+    const uint32_t sums = w.scratch(&ScratchMap::sums) + row % 2 * kMessengerWarps * 4;
+    if (w.lane() == 0) store_shared_float(sums + (w.warp() - kConsumerWarps) * 4, value);
+    named_barrier(kMessengersMeet, kMessengerThreads);
+    const Vec4 all = load_shared_128(sums);
+    return (float_of(all.x) + float_of(all.y)) + (float_of(all.z) + float_of(all.w));
+  }
+  static BOREAS_DEVICE void store_normed(const Worker<C>& w, int32_t row, int32_t i, const Word& word,
+                                         const uint32_t (&weights)[3], float scale) {
+    const Range values = values_of(i);
+    if (values.count == 0) return;
+    Word normed{};
+    BOREAS_UNROLL
+    for (int32_t k = 0; k < 3; ++k)
+      normed.payload[k] = pack_bf16(low_half(word.payload[k]) * scale * low_half(weights[k]),
+                                    high_half(word.payload[k]) * scale * high_half(weights[k]));
+    store_activations<kEven>(w.slot(Slot::kNormed), w.rows(), row, values.first, values.count, normed);
+  }
+};
+
+}  // namespace boreas::cuda

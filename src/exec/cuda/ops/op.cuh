@@ -1,0 +1,37 @@
+// What an op body on the device is: a specialisation of Body for its Op with
+//
+//   static BOREAS_DEVICE void run(Worker<C>& w, [StreamTaker& stream,] const Task& task);
+//
+// called by all warps of its role (consumer bodies get the stream). The role's loop has waited for the task's barriers
+// before, and arrives and announces afterwards. A body waits for hop words and publishes its own.
+#pragma once
+
+#include "exec/cuda/products.cuh"
+#include "exec/cuda/worker.cuh"
+#include "program/ops/all.h"
+
+namespace boreas::cuda {
+
+template <class C, Op kOp>
+struct Body;
+
+// Planted fault of a test: this task publishes nothing.
+template <class C>
+BOREAS_DEVICE bool is_silent(const Worker<C>& w, const Task& task) {
+  return w.worker() == 0 && task.index == w.params.silent_task;
+}
+
+// Where a publication's words go.
+struct Publication {
+  Word* half;
+  uint32_t epoch;
+};
+template <class C>
+BOREAS_DEVICE Publication begin_publication(Worker<C>& w, const Task& task) {
+  const HopPublish publish = task.publish();
+  stagger(w.params);
+  const uint32_t epoch = hop_epoch(w.params, publish.hop, publish.use);
+  return {hop_half(w.params, publish.hop, epoch), epoch};
+}
+
+}  // namespace boreas::cuda

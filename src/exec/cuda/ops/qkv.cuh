@@ -1,0 +1,46 @@
+// QKV on the device: the unit's rows are the own q rows, then k, then v. A worker's words of a row hold them in that
+// order; RoPE pairs are neighbours.
+#pragma once
+
+#include "exec/cuda/ops/op.cuh"
+
+namespace boreas::cuda {
+
+template <class C>
+struct Body<C, Op::kQkv> {
+  static BOREAS_DEVICE void run(Worker<C>& w, StreamTaker& stream, const Task& task) {
+    const Range q{task.arg(QkvOp::kQFirst), task.arg(QkvOp::kQCount)};
+    const Range k{task.arg(QkvOp::kKFirst), task.arg(QkvOp::kKCount)};
+    const int32_t count = q.count + k.count + task.arg(QkvOp::kVCount);
+    const bool rope = task.arg(QkvOp::kRope) != 0;
+    if (count == 0) return;
+    const RowsOperand x(w.slot(Slot::kNormed), w.rows(), w.lane());
+    const auto operand = [&](int32_t) { return x; };
+    stream_products<C>(
+        w, stream, 1, count, C::kHidden, operand, [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
+          for (int32_t i = w.thread; i < rows / 2 * w.rows(); i += kConsumerThreads) {
+            const int32_t pair = i / w.rows(), row = i % w.rows(), value = begin + 2 * pair;
+            float even = sums.sum(2 * pair * w.rows() + row), odd = sums.sum((2 * pair + 1) * w.rows() + row);
+            if (rope && value < q.count + k.count) {
+              const int32_t dim = (value < q.count ? q.first + value : k.first + value - q.count) % kHeadDim;
+              const float cosine = w.params.rope[row][dim / 2][0], sine = w.params.rope[row][dim / 2][1];
+              const float turned = even * cosine - odd * sine;
+              odd = odd * cosine + even * sine;
+              even = turned;
+            }
+            store_shared_32(w.scratch(&ScratchMap::outputs) + (row * count + value) * 2, pack_bf16(even, odd));
+          }
+        });
+    named_barrier(kConsumersMeet, kConsumerThreads);
+    if (is_silent(w, task)) return;
+    const Publication to = begin_publication(w, task);
+    const int32_t words = words_of_halves(count);
+    for (int32_t i = w.thread; i < w.rows() * words; i += kConsumerThreads) {
+      const int32_t row = i / words, word = i % words;
+      publish_halves(to.half + (row * C::kWorkers + w.worker()) * C::kQkvWords + word,
+                     w.scratch(&ScratchMap::outputs) + row * count * 2, word * kWordHalves, count, to.epoch);
+    }
+  }
+};
+
+}  // namespace boreas::cuda

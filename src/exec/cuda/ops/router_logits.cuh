@@ -1,0 +1,37 @@
+// ROUTER_LOGITS on the device. A word of hop logit holds one expert's logits of six rows.
+#pragma once
+
+#include "exec/cuda/ops/op.cuh"
+
+namespace boreas::cuda {
+
+template <class C>
+struct Body<C, Op::kRouterLogits> {
+  static BOREAS_DEVICE void run(Worker<C>& w, StreamTaker& stream, const Task& task) {
+    const int32_t first = task.arg(RouterLogitsOp::kFirst), count = task.arg(RouterLogitsOp::kCount);
+    if (count == 0) return;
+    const Publication to = begin_publication(w, task);
+    const bool silent = is_silent(w, task);
+    const RowsOperand x(w.slot(Slot::kNormed), w.rows(), w.lane());
+    const auto operand = [&](int32_t) { return x; };
+    stream_products<C>(
+        w, stream, 1, count, C::kHidden, operand, [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
+          const int32_t sixths = words_of_halves(w.rows());
+          for (int32_t i = w.thread; i < rows * sixths; i += kConsumerThreads) {
+            const int32_t expert = i / sixths, sixth = i % sixths;
+            uint32_t payload[3];
+            BOREAS_UNROLL
+            for (int32_t k = 0; k < 3; ++k) {
+              const int32_t row = sixth * kWordHalves + 2 * k;
+              const float low = row < w.rows() ? sums.sum(expert * w.rows() + row) : 0.0f;
+              payload[k] = pack_bf16(low, row + 1 < w.rows() ? sums.sum(expert * w.rows() + row + 1) : 0.0f);
+            }
+            if (!silent)
+              store_word(to.half + sixth * C::kExperts + first + begin + expert, payload[0], payload[1], payload[2],
+                         to.epoch);
+          }
+        });
+  }
+};
+
+}  // namespace boreas::cuda

@@ -1,0 +1,49 @@
+// UP_GATE on the device. A unit's rows are gate 0, up 0, gate 1, up 1, ...: a tile always holds both of a pair. Words
+// of hop inner: [row][choice][worker][..] of routed layers, [row][worker][..] of dense ones.
+#pragma once
+
+#include "exec/cuda/ops/op.cuh"
+
+namespace boreas::cuda {
+
+constexpr float kLog2E = 1.44269504088896341f;
+
+// silu(gate) * up.
+BOREAS_DEVICE float swiglu(float gate, float up) { return gate / (1.0f + exp2_approximate(-gate * kLog2E)) * up; }
+
+template <class C>
+struct Body<C, Op::kUpGate> {
+  static BOREAS_DEVICE void run(Worker<C>& w, StreamTaker& stream, const Task& task) {
+    const int32_t route_slot = task.arg(UpGateOp::kRouteSlot), count = task.arg(UpGateOp::kCount);
+    if (count == 0) return;
+    const bool routed = route_slot >= 0;
+    const int32_t parity = w.route_parity(route_slot);
+    const int32_t units = routed ? w.experts_hit(parity) : 1;
+    const RowsOperand x(w.slot(Slot::kNormed), w.rows(), w.lane());
+    const auto operand = [&](int32_t) { return x; };
+    const int32_t stride = routed ? C::kExpertsPerToken * count : count;
+    stream_products<C>(
+        w, stream, units, 2 * count, C::kHidden, operand, [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
+          for (int32_t i = w.thread; i < rows / 2 * w.rows(); i += kConsumerThreads) {
+            const int32_t pair = i / w.rows(), row = i % w.rows();
+            const int32_t all = begin / 2 + pair, unit = all / count;
+            const int32_t choice = routed ? w.choice_of(parity, unit, row) : 0;
+            if (choice < 0) continue;
+            const float gate = sums.sum(2 * pair * w.rows() + row), up = sums.sum((2 * pair + 1) * w.rows() + row);
+            put_output(w, row, stride, choice * count + all % count, swiglu(gate, up));
+          }
+        });
+    named_barrier(kConsumersMeet, kConsumerThreads);
+    if (is_silent(w, task)) return;
+    const Publication to = begin_publication(w, task);
+    const int32_t words = words_of_halves(count), choices = routed ? C::kExpertsPerToken : 1;
+    const int32_t stride_words = routed ? C::kExpertWords : C::kDenseWords;
+    for (int32_t i = w.thread; i < w.rows() * choices * words; i += kConsumerThreads) {
+      const int32_t vector = i / words, word = i % words;  // vector: row * choices + choice
+      publish_halves(to.half + (vector * C::kWorkers + w.worker()) * stride_words + word,
+                     w.scratch(&ScratchMap::outputs) + vector * count * 2, word * kWordHalves, count, to.epoch);
+    }
+  }
+};
+
+}  // namespace boreas::cuda

@@ -1,0 +1,52 @@
+// The weight ring on the device: program/pipeline.h decides which warp handles which chunk in which stage and by which
+// parity it waits; here are the mbarriers and copies behind it. ops/load.cuh fills it, StreamTaker empties it.
+#pragma once
+
+#include "exec/cuda/shared_memory.h"
+#include "exec/cuda/signal.cuh"
+#include "program/pipeline.h"
+
+namespace boreas::cuda {
+
+BOREAS_DEVICE PipelineShape ring_shape(const StepParams& params) {
+  return {params.ring_chunks, params.producers, 1, 1, params.ring_chunks};
+}
+
+// A consumer warp's walk over the pieces of the stream, item after item. Every warp of the block takes every chunk.
+class StreamTaker {
+ public:
+  BOREAS_DEVICE explicit StreamTaker(const StepParams& params) : turn_(ring_shape(params), 0) {}
+
+  // Address of the next piece of the item; waits for its chunk where one begins.
+  BOREAS_DEVICE uint32_t begin_piece(const StepParams& params, const Standpoint& at) {
+    if (taken_ == 0) {
+      wait_phase(params, at, barrier(params.scratch.full), turn_.full_parity(), kWaitChunkFull, turn_.chunk());
+      address_ = shared_base() + params.ring_offset + turn_.stage() * kStreamChunkBytes;
+    }
+    return address_;
+  }
+  BOREAS_DEVICE void end_piece(const StepParams& params, int32_t bytes) {
+    address_ += static_cast<uint32_t>(bytes);
+    if (++taken_ == kPiecesPerChunk) release(params);
+  }
+  // Ends an item: its last chunk may hold one piece only.
+  BOREAS_DEVICE void end_item(const StepParams& params) {
+    if (taken_ != 0) release(params);
+  }
+
+ private:
+  BOREAS_DEVICE uint32_t barrier(uint32_t first) const { return shared_base() + first + turn_.stage() * kBarrierBytes; }
+  BOREAS_DEVICE void release(const StepParams& params) {
+    fence_async_proxy();
+    warp_sync();
+    if (thread_index() % 32 == 0) mbarrier_arrive(barrier(params.scratch.empty));
+    turn_.advance();
+    taken_ = 0;
+  }
+
+  ConsumerTurn turn_;
+  uint32_t address_ = 0;
+  int32_t taken_ = 0;
+};
+
+}  // namespace boreas::cuda

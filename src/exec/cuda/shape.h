@@ -1,0 +1,133 @@
+// Shapes that the megakernel is compiled for. A shape is a struct of constants; everything the kernel derives from one
+// (slices, words, slot strides) is constexpr math here, unit-tested on the CPU. To add a shape: a struct, a line in
+// BOREAS_CUDA_SHAPES.
+#pragma once
+
+#include <cstdint>
+
+#include "program/layout.h"
+#include "program/weight_tiles.h"
+
+namespace boreas::cuda {
+
+struct NorthShape {
+  static constexpr const char* kName = "north";
+  static constexpr int32_t kHidden = 2048, kQueryHeads = 32, kKvHeads = 4, kExpertWidth = 768, kDenseWidth = 3072,
+                           kExperts = 128, kExpertsPerToken = 8, kVocabulary = 262144;
+};
+struct DemoShape {
+  static constexpr const char* kName = "demo";
+  static constexpr int32_t kHidden = 256, kQueryHeads = 4, kKvHeads = 2, kExpertWidth = 64, kDenseWidth = 256,
+                           kExperts = 16, kExpertsPerToken = 4, kVocabulary = 4096;
+};
+// The checkpoint of the goldens that GPU and CPU share (tests/golden/cohere2_moe/gpu).
+struct GoldenShape {
+  static constexpr const char* kName = "golden";
+  static constexpr int32_t kHidden = 256, kQueryHeads = 4, kKvHeads = 2, kExpertWidth = 64, kDenseWidth = 256,
+                           kExperts = 8, kExpertsPerToken = 2, kVocabulary = 512;
+};
+
+// X(shape, workers): the kernels that a build contains.
+#define BOREAS_CUDA_SHAPES(X) X(NorthShape, 128) X(DemoShape, 128) X(GoldenShape, 128)
+
+constexpr int32_t kHeadDim = kKvHeadDim;
+constexpr int32_t kRowsMax = 8;  // N of the MMA
+constexpr int32_t kLayersMax = 64;
+constexpr int32_t kWordPayloadBytes = 12;
+constexpr int32_t kWordHalves = kWordPayloadBytes / 2;  // bf16 a word
+constexpr int32_t kWordFloats = kWordPayloadBytes / 4;
+
+// Warps of a block, by role. 20 warps are five warpgroups, whose registers setmaxnreg shares out.
+constexpr int32_t kConsumerWarps = 8;
+constexpr int32_t kMessengerWarps = 4;
+constexpr int32_t kProducerWarpsMax = 4;
+constexpr int32_t kRouterWarp = kConsumerWarps + kMessengerWarps + kProducerWarpsMax;
+constexpr int32_t kArrivalWarp = kRouterWarp + 1;
+constexpr int32_t kWarps = 20;
+constexpr int32_t kThreads = kWarps * 32;
+constexpr int32_t kConsumerThreads = kConsumerWarps * 32;
+constexpr int32_t kMessengerThreads = kMessengerWarps * 32;
+
+constexpr int32_t words_of_halves(int32_t values) { return static_cast<int32_t>(ceil_div(values, kWordHalves)); }
+
+// The longest slice of `total` over `parts`.
+constexpr int32_t slice_max(int32_t total, int32_t parts, int32_t granule = 1) {
+  return static_cast<int32_t>(ceil_div(total / granule, parts)) * granule;
+}
+
+// What follows from a shape and a number of workers.
+template <class Shape, int32_t kWorkersOf>
+struct Cut : Shape {
+  using S = Shape;
+  static constexpr int32_t kWorkers = kWorkersOf;
+  static constexpr int32_t kQueries = S::kQueryHeads / S::kKvHeads;  // per KV head
+  static constexpr int32_t kQueryWidth = S::kQueryHeads * kHeadDim;
+  static constexpr int32_t kHeadQueryWidth = kQueries * kHeadDim;
+  static constexpr int32_t kQkvWidth = (kQueries + 2) * kHeadDim;  // q, k and v of one KV head
+  static constexpr int32_t kQkvRows = S::kKvHeads * kQkvWidth;
+  static_assert(kWorkers >= S::kKvHeads, "a worker serves at most one KV head");
+  static_assert(kQueries <= kRowsMax, "the queries of a KV head are the columns of one MMA");
+  static_assert(S::kHidden % kBlockColumns == 0 && S::kExpertWidth % kBlockColumns == 0 &&
+                S::kDenseWidth % kBlockColumns == 0);
+  static_assert(S::kExperts <= 128 && S::kExpertsPerToken <= 8);
+
+  // The smallest head group decides how much a worker of it owns.
+  static constexpr int32_t kGroupMin = kWorkers / S::kKvHeads;
+  static constexpr int32_t kHiddenSliceMax = slice_max(S::kHidden, kWorkers);
+  static constexpr int32_t kQSliceMax = slice_max(kHeadQueryWidth, kGroupMin, 2);
+  static constexpr int32_t kKvSliceMax = slice_max(kHeadDim, kGroupMin, 2);
+  static constexpr int32_t kOutputSliceMax = slice_max(kHeadQueryWidth, kGroupMin);
+  static constexpr int32_t kExpertSliceMax = slice_max(S::kExpertWidth, kWorkers);
+  static constexpr int32_t kDenseSliceMax = slice_max(S::kDenseWidth, kWorkers);
+
+  // Words of 12 bytes that one worker publishes for one row.
+  static constexpr int32_t kResidualWords = words_of_halves(kHiddenSliceMax);
+  static constexpr int32_t kQkvWords = words_of_halves(kQSliceMax + 2 * kKvSliceMax);
+  static constexpr int32_t kAttentionWords = words_of_halves(kOutputSliceMax);
+  static constexpr int32_t kExpertWords = words_of_halves(kExpertSliceMax);
+  static constexpr int32_t kDenseWords = words_of_halves(kDenseSliceMax);
+  static constexpr int32_t kPartialWords = static_cast<int32_t>(ceil_div(kHeadDim + 2, kWordFloats));  // m, l, o
+
+  // Values that a consumer task collects before it publishes them, per row.
+  static constexpr int32_t output_row_values() {
+    int32_t most = kQSliceMax + 2 * kKvSliceMax;
+    for (int32_t values : {kHiddenSliceMax, S::kExpertsPerToken * kExpertSliceMax, kDenseSliceMax})
+      most = values > most ? values : most;
+    return most;
+  }
+  static constexpr int32_t kOutputRowBytes = output_row_values() * 2;
+
+  // Words of one half of a hop's buffer, per row.
+  static constexpr int32_t kInnerRowWords =
+      kWorkers * (S::kExpertsPerToken * kExpertWords > kDenseWords ? S::kExpertsPerToken * kExpertWords : kDenseWords);
+  static constexpr int32_t kPartialRowWords = S::kKvHeads * kAttentionPieces * kQueries * kPartialWords;
+
+  // ---- who owns what; the same cuts as program/place.cc
+  static constexpr Range slice_of(int32_t total, int32_t worker) { return slice(total, kWorkers, worker); }
+  struct Group {
+    int32_t head;
+    Range workers;
+  };
+  // The KV head a worker serves, and who serves it too. Heads are contiguous ranges of workers.
+  static constexpr Group group_of(int32_t worker) {
+    int32_t head = static_cast<int32_t>(int64_t{worker} * S::kKvHeads / kWorkers);
+    while (head_group(kWorkers, S::kKvHeads, head).end() <= worker) ++head;
+    return {head, head_group(kWorkers, S::kKvHeads, head)};
+  }
+  static constexpr Range q_slice(int32_t group, int32_t index) { return slice(kHeadQueryWidth, group, index, 2); }
+  static constexpr Range kv_slice(int32_t group, int32_t index) { return slice(kHeadDim, group, index, 2); }
+  static constexpr Range output_slice(int32_t group, int32_t index) { return slice(kHeadQueryWidth, group, index); }
+
+  // ---- where units of re-laid weights lie in their regions (weight_layout.h), bytes
+  static constexpr int64_t qkv_offset(int32_t worker) {
+    const Group group = group_of(worker);
+    const int32_t index = worker - group.workers.first;
+    const Range kv = kv_slice(group.workers.count, index);
+    return (int64_t{group.head} * kQkvWidth + q_slice(group.workers.count, index).first + 2 * kv.first) * S::kHidden *
+           2;
+  }
+  static constexpr int64_t kExpertUpGateBytes = int64_t{2} * S::kExpertWidth * S::kHidden * 2;
+  static constexpr int64_t kExpertDownBytes = int64_t{S::kHidden} * S::kExpertWidth * 2;
+};
+
+}  // namespace boreas::cuda

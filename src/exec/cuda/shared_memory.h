@@ -1,0 +1,75 @@
+// What a block of the megakernel keeps in shared memory: slots (offsets from the program), ring, and the scratch mapped
+// here. Shared by the host (which must reserve enough: DeviceSpec::scratch_bytes) and the kernel.
+#pragma once
+
+#include <cstdint>
+
+#include "exec/cuda/shape.h"
+#include "program/task.h"
+
+namespace boreas::cuda {
+
+constexpr int32_t kStagesMax = 16;
+constexpr int32_t kBarrierBytes = 8;
+constexpr int32_t kRouteExperts = 16;
+
+// Partial sums of products: an entry is one (matrix row, plan row), eight floats, one a consumer warp. Two halves are
+// used in turn, so that one barrier a flush suffices.
+constexpr int32_t kEntryBytes = kConsumerWarps * 4;
+constexpr int32_t partial_entries(int32_t rows) { return rows <= 4 ? 64 : kTileRowsMax * rows; }
+
+// Merged attention of one (row, piece): m, l and the output of each query head, fp32.
+constexpr int32_t kHeadStateFloats = 132;
+
+struct ScratchMap {
+  uint32_t full, empty;      // [kStagesMax] mbarriers of the ring
+  uint32_t slots;            // [kSlots] mbarriers
+  uint32_t published;        // [kHops] mbarriers: this worker's own publication
+  uint32_t pages_ready;      // one mbarrier
+  uint32_t arrived;          // chunks that have landed, in order
+  uint32_t routes;           // two tables by route slot: number of distinct experts; at kRouteExperts their ids,
+  uint32_t route_bytes;      // ascending, [rows * topk] bytes; at route_choices which of a row's choices each is (0xff:
+  uint32_t route_choices;    // none), [rows * topk][rows] bytes
+  uint32_t partials;         // 2 halves of partial_entries(rows) entries; or attention's head states
+  uint32_t attention_other;  // [2][kRowsMax] floats: m and l of the second group
+  uint32_t outputs;          // bf16 values about to be published by consumers
+  uint32_t merged;           // bf16 values about to be published by messengers
+  uint32_t sums;             // [2][kMessengerWarps] floats
+  uint32_t pages;            // [rows][page_list_full + page_list_sliding] uint16 page ids
+  uint32_t end;
+};
+
+template <class C>
+constexpr ScratchMap map_scratch(uint32_t base, int32_t rows, int32_t pages_per_row) {
+  ScratchMap map{};
+  uint32_t at = base;
+  auto take = [&at](int32_t bytes) {
+    const uint32_t begin = at;
+    at = (at + static_cast<uint32_t>(bytes) + 15u) & ~15u;
+    return begin;
+  };
+  const int32_t choices = rows * C::kExpertsPerToken;
+  map.full = take(kStagesMax * kBarrierBytes);
+  map.empty = take(kStagesMax * kBarrierBytes);
+  map.slots = take(kSlots * kBarrierBytes);
+  map.published = take(kHops * kBarrierBytes);
+  map.pages_ready = take(kBarrierBytes);
+  map.arrived = take(4);
+  map.routes = take(kRouteExperts);
+  take(choices);
+  map.route_choices = take(choices * rows) - map.routes;
+  map.route_bytes = at - map.routes;
+  take(static_cast<int32_t>(map.route_bytes));
+  const int32_t partials = 2 * partial_entries(rows) * kEntryBytes;
+  const int32_t states = kRowsMax * kHeadStateFloats * 4;
+  map.partials = take(partials > states ? partials : states);
+  map.attention_other = take(2 * kRowsMax * 4);
+  map.outputs = take(rows * C::kOutputRowBytes);
+  map.merged = take(C::kOutputSliceMax * 2);
+  map.sums = take(2 * kMessengerWarps * 4);
+  map.pages = take(rows * pages_per_row * 2);
+  map.end = at;
+  return map;
+}
+
+}  // namespace boreas::cuda

@@ -1,0 +1,142 @@
+// Waiting and publishing: between workers by hop words, within a worker by mbarriers. The memory-ordering contract:
+//
+//   hop word    16 bytes written and read by one access, 12 of payload and the epoch of their use. Whoever reads the
+//               wanted epoch has the payload of that use: nothing else needs to be ordered, so both sides are relaxed.
+//               A hop has two halves by epoch parity. verify() proved that nobody publishes use u + 2 before all
+//               readers of use u are done, and that a word has one writer; so a word never carries a later epoch than
+//               wanted.
+//   logits      fp32 rows in global memory, too long for words. Writers: stores, then fence.acq_rel.gpu, then the
+//               worker's word of hop logits. Readers: that word, then fence.acq_rel.gpu, then loads.
+//   KV rows     written by the worker that reads them, in an earlier launch: the launch boundary orders them. Rows of
+//               this launch are taken from the qkv slot instead.
+//   slots       written by one role, announced by an arrival on the slot's mbarrier (release), awaited by its phase's
+//               parity (acquire). The target of a task is a number of arrivals since the kernel began; verify() proved
+//               that a barrier is never a whole parity ahead of a waiter.
+//   ring        bulk copies complete on a stage's `full`; consumers order their reads before the next copy with
+//               fence.proxy.async, then arrive on `empty`.
+//
+// Every wait has a deadline; the first one that passes it fills the fault record and stops the kernel.
+#pragma once
+
+#include "exec/cuda/ptx.cuh"
+#include "exec/cuda/task_reader.cuh"
+
+namespace boreas::cuda {
+
+// Where a warp stands, for fault records: the task in its role's list.
+struct Standpoint {
+  int32_t role = 0, task = -1;
+};
+
+BOREAS_DEVICE void pause_clocks(uint32_t clocks) {
+  if (clocks == 0) return;
+  const uint64_t begin = clock_now();
+  while (clock_now() - begin < clocks) spin_hint();
+}
+
+// Test instrument: a random pause, one time in four, before every wait and publication.
+BOREAS_DEVICE void stagger(const StepParams& params) {
+  if (params.delay_seed == 0) return;
+  const uint64_t here = clock_now() + static_cast<uint64_t>(block_index() * 64 + thread_index() / 32);
+  const uint32_t draw = static_cast<uint32_t>((here + params.delay_seed) * 6364136223846793005ull >> 40);
+  if (draw % 4 == 0) pause_clocks(draw >> 8);  // up to 65,536 clocks
+}
+
+// Spins that end by a deadline.
+class Deadline {
+ public:
+  BOREAS_DEVICE Deadline(const StepParams& params, const Standpoint& at) : params_(params), at_(at) {}
+  BOREAS_DEVICE void miss(WaitKind what, int32_t where, uint32_t wanted, uint32_t seen) {
+    spin_hint();
+    if (++misses_ % 64 != 0) return;
+    const uint64_t now = clock_now();
+    if (begin_ == 0) begin_ = now;
+    if (now - begin_ > params_.deadline_clocks) fail(what, where, wanted, seen);
+  }
+
+ private:
+  BOREAS_DEVICE void fail(WaitKind what, int32_t where, uint32_t wanted, uint32_t seen) {
+    FaultRecord* fault = params_.fault;
+    if (claim(&fault->claimed)) {
+      fault->worker = block_index();
+      fault->role = at_.role;
+      fault->warp = thread_index() / 32;
+      fault->task = at_.task;
+      fault->op = fault->layer = -1;
+      if (at_.task >= 0) {
+        const TaskDesc& task = params_.tasks[params_.list_first[block_index() * kRoles + at_.role] + at_.task];
+        fault->op = task.op;
+        fault->layer = task.layer;
+      }
+      fault->what = what;
+      fault->hop_or_barrier = where;
+      fault->wanted = wanted;
+      fault->seen = seen;
+      store_release_system(&fault->complete, 1);
+    }
+    fence_system();
+    stop_kernel();
+  }
+
+  const StepParams& params_;
+  const Standpoint& at_;
+  uint64_t begin_ = 0;
+  uint32_t misses_ = 0;
+};
+
+// Waits for a phase of an mbarrier; `where` names it in the fault record.
+BOREAS_DEVICE void wait_phase(const StepParams& params, const Standpoint& at, uint32_t barrier, uint32_t parity,
+                              WaitKind what, int32_t where) {
+  if (mbarrier_try(barrier, parity)) return;
+  Deadline deadline(params, at);
+  while (!mbarrier_try(barrier, parity)) deadline.miss(what, where, parity, parity ^ 1);
+}
+
+// ---- hops
+BOREAS_DEVICE uint32_t hop_epoch(const StepParams& params, int32_t hop, int32_t use) {
+  return params.step * params.hop_uses[hop] + static_cast<uint32_t>(use) + 1;
+}
+BOREAS_DEVICE Word* hop_half(const StepParams& params, int32_t hop, uint32_t epoch) {
+  return params.hops[hop] + static_cast<uint64_t>(epoch & 1) * params.hop_half_words[hop];
+}
+
+// `kThreadsOf` threads gather `total` words, kBatch a thread in flight at a time: place(i) is word i's address, or null
+// if nobody writes it; store(i, k, word) takes it, k the word's number in its batch. Only words that were not there are
+// read again.
+template <int32_t kThreadsOf, int32_t kBatch, class Place, class Store>
+BOREAS_DEVICE void gather_words(const StepParams& params, const Standpoint& at, int32_t thread, int32_t total,
+                                int32_t hop, uint32_t epoch, Place place, Store store) {
+  for (int32_t first = thread; first < total; first += kThreadsOf * kBatch) {
+    Word words[kBatch];
+    const Word* from[kBatch];
+    uint32_t missing = 0;
+    BOREAS_UNROLL
+    for (int32_t k = 0; k < kBatch; ++k) {
+      const int32_t i = first + k * kThreadsOf;
+      from[k] = i < total ? place(i) : nullptr;
+      if (from[k] != nullptr) missing |= 1u << k;
+    }
+    const uint32_t wanted = missing;
+    Deadline deadline(params, at);
+    while (true) {
+      BOREAS_UNROLL
+      for (int32_t k = 0; k < kBatch; ++k)
+        if (missing >> k & 1) words[k] = load_word(from[k]);
+      uint32_t seen = 0;
+      BOREAS_UNROLL
+      for (int32_t k = 0; k < kBatch; ++k) {
+        if (!(missing >> k & 1)) continue;
+        if (words[k].epoch == epoch) missing &= ~(1u << k);
+        else seen = words[k].epoch;
+      }
+      if (missing == 0) break;
+      deadline.miss(kWaitHop, hop, epoch, seen);
+      pause_clocks(params.poll_pause);
+    }
+    BOREAS_UNROLL
+    for (int32_t k = 0; k < kBatch; ++k)
+      if (wanted >> k & 1) store(first + k * kThreadsOf, k, words[k]);
+  }
+}
+
+}  // namespace boreas::cuda

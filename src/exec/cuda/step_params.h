@@ -1,0 +1,113 @@
+// What the host hands the megakernel for one step: addresses that never change, and the step's plan. Passed by value as
+// the kernel's parameter (constant memory of the launch). Plain data, shared by host and device.
+#pragma once
+
+#include <cstdint>
+
+#include "exec/cuda/shape.h"
+#include "exec/cuda/shared_memory.h"
+#include "program/ops/load.h"
+#include "program/task.h"
+
+namespace boreas::cuda {
+
+constexpr int32_t kStreams = LoadOp::kLmHead + 1;
+
+// A word of a hop: 12 bytes and the epoch that says whose they are, written and read by one 16-byte access.
+struct alignas(16) Word {
+  uint32_t payload[3];
+  uint32_t epoch;
+};
+static_assert(sizeof(Word) == 16);
+
+// First failed wait of the device; lies in host memory that the device maps. `claimed` goes from 0 to 1 once, the other
+// fields follow, `complete` last.
+struct FaultRecord {
+  uint32_t claimed, complete;
+  int32_t worker, role, warp, task, op, layer;
+  int32_t what;  // WaitKind
+  int32_t hop_or_barrier;
+  uint32_t wanted, seen;
+};
+enum WaitKind : int32_t { kWaitBarrier, kWaitHop, kWaitChunkFull, kWaitChunkEmpty, kWaitCredit };
+
+// What a row drew; lies in host memory that the device maps.
+struct RowOutcome {
+  int32_t token;             // -1: corrupted
+  uint32_t step;             // low half of the step's number, written last
+  float logprob;             // natural log of the token's probability, valid if asked for
+  int32_t distinct_experts;  // row 0 only: summed over layers
+};
+
+enum SampleMode : int32_t {
+  kSampleNone,    // no token is wanted
+  kSampleGreedy,  // largest logit, lowest id among equals
+  kSampleForced,  // RowPlan::forced_token
+  kSampleHost,    // the host draws from the logits; the device leaves the slot's token alone
+};
+
+struct RowPlan {
+  int32_t position = 0;
+  int32_t token = -1;  // -1: slot_tokens[slot]
+  int32_t slot = 0;
+  int32_t page_table_full = 0;  // first entry of this row in page_tables
+  int32_t page_table_sliding = 0;
+  int32_t sliding_first = 0;     // page index of that entry
+  int32_t group_first = 0;       // rows [group_first, this row] are of one sequence, positions ascending by one
+  int32_t sample = kSampleNone;  // SampleMode
+  int32_t forced_token = -1;
+};
+
+constexpr uint64_t kNoRouter = ~uint64_t{0};  // LayerWeights::router of a dense layer
+
+struct LayerWeights {  // byte offsets in weights
+  uint64_t qkv, output, router, up_gate, down;
+  int32_t pool_layer;  // index among the layers of its page pool
+  int32_t sliding;     // 0 or 1: which pool
+};
+
+struct StepParams {
+  // ---- for the life of the executor
+  const TaskDesc* tasks;      // of the program in use
+  const int32_t* list_first;  // [workers * kRoles + 1]
+  const uint8_t* weights;     // re-laid, see weight_layout.h
+  const uint16_t* norms;      // [layers + 1, hidden] bf16, the final norm last
+  uint64_t lm_head;           // byte offset in weights
+  LayerWeights layers[kLayersMax];
+  uint8_t* pages_full;  // pool memory
+  uint8_t* pages_sliding;
+  uint64_t page_bytes_full, page_bytes_sliding;
+  const int32_t* page_tables;
+  Word* hops[kHops];  // both halves: epoch's parity * hop_half_words
+  uint32_t hop_half_words[kHops];
+  uint32_t hop_uses[kHops];
+  float* logits;         // [kRowsMax, vocabulary] fp32
+  int32_t* slot_tokens;  // [sequence slots]
+  RowOutcome* outcomes;  // [kRowsMax] of this step
+  FaultRecord* fault;
+  // ---- of the program
+  uint32_t slot_offset[kSlots];  // bytes in shared memory
+  uint32_t ring_offset, scratch_offset;
+  ScratchMap scratch;  // map_scratch(scratch_offset, rows_max, page_list_full + page_list_sliding)
+  int32_t ring_chunks, producers;
+  int32_t credits[kStreams];                  // chunks on their way at most, by LoadOp::Stream; tuned
+  int32_t page_list_full, page_list_sliding;  // entries a row has in the worker's page lists (shared_memory.h)
+  // ---- of the model, not part of a compiled shape
+  int32_t layer_count, window;
+  float rms_norm_eps, logit_scale;
+  // ---- of the step
+  uint32_t step;  // epochs are step * uses + use + 1
+  int32_t rows;
+  RowPlan row[kRowsMax];
+  float rope[kRowsMax][kHeadDim / 2][2];  // cosine and sine of each pair
+  // ---- of the machine
+  uint64_t deadline_clocks;    // of any one wait
+  uint32_t poll_delay[kHops];  // clocks between the own publication and the first look, tuned
+  uint32_t poll_pause;         // between looks
+  // ---- for tests
+  uint32_t delay_seed;  // 0: off; else random pauses before every publication and wait
+  int32_t silent_task;  // >= 0: worker 0's consumer task of that number publishes nothing (planted fault)
+};
+static_assert(sizeof(StepParams) < 16 * 1024, "kernel parameters");
+
+}  // namespace boreas::cuda

@@ -1,0 +1,179 @@
+// One worker (a block): who it is, its shared memory, and what its roles have in common. The roles' loops are in
+// megakernel.cuh, their work in ops/.
+//
+//   warps 0-7    consumer    arithmetic on streamed weights and pages; all eight share every chunk
+//   warps 8-11   messenger   gathers hops into slots, norms, merges, samples
+//   warps 12-15  producer    lane 0 of each issues bulk copies, chunks in turn
+//   warp  16     router      top-k of the router logits
+//   warp  17     arrivals    counts landed chunks for the producers' credits
+//   warps 18-19  idle        fill the warpgroup, for setmaxnreg
+#pragma once
+
+#include "exec/cuda/pipeline.cuh"
+#include "exec/cuda/shared_memory.h"
+#include "exec/cuda/signal.cuh"
+
+namespace boreas::cuda {
+
+// Named barriers; 0 is the whole block.
+enum : int32_t { kConsumersMeet = 1, kAttentionGroupsMeet = 2, kMessengersMeet = 4 };
+
+// Only what costs no registers is kept: everything else comes from the launch's constant memory, from the thread's
+// number, or from compile-time shapes.
+template <class C>
+struct Worker {
+  const StepParams& params;
+  Standpoint at;
+  int32_t thread;
+  int32_t partial_half = 0;  // which half of the partial sums is written next
+
+  BOREAS_DEVICE Worker(const StepParams& step, Role role) : params(step), thread(thread_index()) {
+    opaque(thread);
+    at.role = static_cast<int32_t>(role);
+  }
+
+  BOREAS_DEVICE int32_t worker() const { return block_index(); }
+  BOREAS_DEVICE int32_t warp() const { return thread / 32; }
+  BOREAS_DEVICE int32_t lane() const { return thread % 32; }
+  BOREAS_DEVICE int32_t rows() const { return params.rows; }
+  // Of its KV head, and its place in it.
+  BOREAS_DEVICE typename C::Group group() const { return C::group_of(worker()); }
+  BOREAS_DEVICE int32_t group_index() const { return worker() - group().workers.first; }
+
+  BOREAS_DEVICE uint32_t scratch(uint32_t ScratchMap::*field) const { return shared_base() + params.scratch.*field; }
+  BOREAS_DEVICE uint32_t ring() const { return shared_base() + params.ring_offset; }
+  BOREAS_DEVICE uint32_t slot(Slot which) const {
+    return shared_base() + params.slot_offset[static_cast<int32_t>(which)];
+  }
+
+  // ---- barriers of a task
+  BOREAS_DEVICE void wait_barriers(const Task& task) {
+    BOREAS_UNROLL
+    for (int32_t i = 0; i < 3; ++i) {
+      const BarrierWait wait = task.barrier(i);
+      if (wait.id < 0) break;
+      stagger(params);
+      wait_phase(params, at, scratch(&ScratchMap::slots) + wait.id * kBarrierBytes, (wait.target - 1) & 1, kWaitBarrier,
+                 wait.id);
+    }
+  }
+  // One arrival a warp; see slot_arrivals().
+  BOREAS_DEVICE void arrive(const Task& task) {
+    const int32_t barrier = task.arrive();
+    warp_sync();
+    if (barrier >= 0 && lane() == 0) mbarrier_arrive(scratch(&ScratchMap::slots) + barrier * kBarrierBytes);
+  }
+  static constexpr int32_t slot_arrivals(int32_t slot) {
+    switch (static_cast<Slot>(slot)) {
+      case Slot::kRoute:
+      case Slot::kRouteOdd:
+        return 1;
+      case Slot::kProjected:
+      case Slot::kResidual:
+        return kConsumerWarps;
+      default:
+        return kMessengerWarps;
+    }
+  }
+
+  // ---- own publications: a hint for gatherers of the same worker, who would only disturb the stream by looking
+  // earlier
+  BOREAS_DEVICE void announce(int32_t hop) { mbarrier_arrive(scratch(&ScratchMap::published) + hop * kBarrierBytes); }
+  BOREAS_DEVICE void wait_own_publication(const HopWait& wait) {
+    stagger(params);
+    wait_phase(params, at, scratch(&ScratchMap::published) + wait.hop * kBarrierBytes, wait.use & 1, kWaitHop,
+               wait.hop);
+    pause_clocks(params.poll_delay[wait.hop]);
+  }
+
+  // ---- routes
+  BOREAS_DEVICE int32_t route_parity(int32_t slot_id) const {
+    return slot_id == static_cast<int32_t>(Slot::kRouteOdd) ? 1 : 0;
+  }
+  BOREAS_DEVICE uint32_t route_table(int32_t parity) const {
+    return scratch(&ScratchMap::routes) + parity * params.scratch.route_bytes;
+  }
+  BOREAS_DEVICE int32_t experts_hit(int32_t parity) const {
+    return static_cast<int32_t>(load_shared_32(route_table(parity)));
+  }
+  BOREAS_DEVICE int32_t expert_id(int32_t parity, int32_t index) const {
+    return load_byte(route_table(parity) + kRouteExperts + index);
+  }
+  // Which choice of `row` the expert is; -1: none.
+  BOREAS_DEVICE int32_t choice_of(int32_t parity, int32_t index, int32_t row) const {
+    const int32_t choice = load_byte(route_table(parity) + params.scratch.route_choices + index * rows() + row);
+    return choice == 0xff ? -1 : choice;
+  }
+  BOREAS_DEVICE float route_weight(int32_t slot_id, int32_t row, int32_t choice) const {
+    return load_shared_float(shared_base() + params.slot_offset[slot_id] + (row * C::kExpertsPerToken + choice) * 8 +
+                             4);
+  }
+  static BOREAS_DEVICE int32_t load_byte(uint32_t address) {
+    return static_cast<int32_t>(load_shared_32(address & ~3u) >> (address % 4 * 8) & 0xff);
+  }
+
+  // ---- pages
+  // The pages of `piece` that the row sees: first, first + kAttentionPieces, ...
+  struct PageRun {
+    int32_t first, count;
+  };
+  BOREAS_DEVICE PageRun pages_of(int32_t row, int32_t piece, bool sliding) const {
+    const int32_t position = params.row[row].position;
+    const int32_t page_first = first_visible(position, sliding, params.window) / kLayoutPagePositions;
+    const int32_t page_last = position / kLayoutPagePositions;
+    const int32_t first = page_first + (piece - page_first % kAttentionPieces + kAttentionPieces) % kAttentionPieces;
+    return {first, first > page_last ? 0 : (page_last - first) / kAttentionPieces + 1};
+  }
+  BOREAS_DEVICE Range own_pieces() const { return pieces_of_worker(group().workers.count, group_index()); }
+  // Address of the row's list of own page ids, by piece, then page.
+  BOREAS_DEVICE uint32_t page_list(int32_t row, bool sliding) const {
+    const int32_t entries = params.page_list_full + params.page_list_sliding;
+    return scratch(&ScratchMap::pages) + (row * entries + (sliding ? params.page_list_full : 0)) * 2;
+  }
+  static BOREAS_DEVICE int32_t load_page_id(uint32_t address) {
+    return static_cast<int32_t>(load_shared_32(address & ~3u) >> (address % 4 * 8) & 0xffff);
+  }
+  // Pages of all own pieces of one row.
+  BOREAS_DEVICE int32_t page_count(int32_t row, bool sliding) const {
+    const Range pieces = own_pieces();
+    int32_t count = 0;
+    for (int32_t piece = pieces.first; piece < pieces.end(); ++piece) count += pages_of(row, piece, sliding).count;
+    return count;
+  }
+
+  // Address of one layer's and head's part of a page.
+  BOREAS_DEVICE uint8_t* page(int32_t id, bool sliding, int32_t layer) const {
+    uint8_t* pool = sliding ? params.pages_sliding : params.pages_full;
+    const uint64_t bytes = sliding ? params.page_bytes_sliding : params.page_bytes_full;
+    const int32_t part = params.layers[layer].pool_layer * C::kKvHeads + group().head;
+    return pool + static_cast<uint64_t>(id) * bytes + static_cast<uint64_t>(part) * kKvPageHeadBytes;
+  }
+};
+
+// Activations that feed products lie by blocks of 32 columns, so that the rows of a block are read without bank
+// conflicts: [columns / 32][rows][32] bf16.
+BOREAS_DEVICE uint32_t activation_offset(int32_t rows, int32_t row, int32_t column) {
+  return static_cast<uint32_t>((column / kBlockColumns * rows + row) * kBlockRowBytes + column % kBlockColumns * 2);
+}
+
+BOREAS_DEVICE float low_half(uint32_t pair) { return float_of(pair << 16); }
+BOREAS_DEVICE float high_half(uint32_t pair) { return float_of(pair & 0xffff0000u); }
+BOREAS_DEVICE uint32_t half_of(uint32_t pair, int32_t which) { return which == 0 ? pair & 0xffffu : pair >> 16; }
+
+// bf16 values [first, first + count) of a hop word into activations; pairs at a time where slices are even.
+template <bool kEven>
+BOREAS_DEVICE void store_activations(uint32_t slot, int32_t rows, int32_t row, int32_t column, int32_t count,
+                                     const Word& word) {
+  BOREAS_UNROLL
+  for (int32_t i = 0; i < kWordHalves; i += 2) {
+    if (kEven) {
+      if (i < count) store_shared_32(slot + activation_offset(rows, row, column + i), word.payload[i / 2]);
+    } else {
+      if (i < count) store_shared_16(slot + activation_offset(rows, row, column + i), half_of(word.payload[i / 2], 0));
+      if (i + 1 < count)
+        store_shared_16(slot + activation_offset(rows, row, column + i + 1), half_of(word.payload[i / 2], 1));
+    }
+  }
+}
+
+}  // namespace boreas::cuda
