@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "commands.h"
+#include "eval_likelihood_command.h"
 #include "eval_local.h"
 #include "eval_reference.h"
 #include "eval_report.h"
@@ -38,6 +39,8 @@ struct EvalFlags {
   bool with_parts = false;
   std::string json_file, verdicts_file, baseline_file, reference_file;
   int32_t newly_wrong_max = 0;
+  bool likelihood = false;
+  LikelihoodFlags scoring;  // its own flags
 };
 
 // Files of a checkpoint's folder that hold prompts, unless others are named.
@@ -174,6 +177,15 @@ int fail(const Error& error, int exit_code) {
 
 int run_eval(EvalFlags& flags) {
   if (flags.folder.empty() && flags.url.empty()) flags.folder = flags.model;
+  if (flags.likelihood) {
+    LikelihoodFlags& scoring = flags.scoring;
+    scoring.folder = flags.folder;
+    scoring.device = flags.device;
+    scoring.threads = flags.threads;
+    scoring.json_file = flags.json_file;
+    const Status status = run_likelihood(scoring);
+    return status.ok() ? 0 : fail(status.error(), kFailed);
+  }
   Setup setup;
   const Status prepared = prepare(flags, setup);
   if (!prepared.ok()) return fail(prepared.error(), kUsageError);
@@ -220,6 +232,13 @@ void declare_flags(CLI::App& command, EvalFlags& flags) {
       ->capture_default_str();
   command.add_option("--reference", flags.reference_file,
                      "list every difference to these answers ({\"id\", \"output\"} a line), with the top-2 gap");
+  command.add_flag("--likelihood", flags.likelihood,
+                   "instead of prompts: divergence from an FP32 oracle, and likelihood of a text");
+  command.add_option("--text", flags.scoring.text_file, "with --likelihood: texts; default: likelihood.jsonl of MODEL");
+  command.add_option("--oracle", flags.scoring.oracle,
+                     "with --likelihood: folder of another oracle's logits; default: boreas' own FP32 forward pass");
+  command.add_option("--text-tokens", flags.scoring.tokens_max, "with --likelihood: tokens in all; 0: all texts")
+      ->check(CLI::Range(0, kCountMax));
 }
 
 }  // namespace
