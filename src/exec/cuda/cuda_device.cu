@@ -1,0 +1,355 @@
+// See cuda_device.h. One stream, in order. Every call binds the GPU to its thread first: the executor is made by one
+// thread and used by another.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/prng.h"
+#include "exec/cuda/cuda_device.h"
+#include "exec/cuda/megakernel.h"
+#include "exec/cuda/relay.h"
+#include "exec/cuda/staging.h"
+
+namespace boreas::cuda {
+namespace {
+
+constexpr int kRuntimeVersionMin = 13000;  // what this file is compiled for; drivers of branch 580 have it
+constexpr int kCapabilityMajor = 9, kCapabilityMinor = 0;
+constexpr size_t kSharedBytesNeeded = 227 * 1024;  // as h200_spec() promises to programs
+// Four times the L2 cache of a Hopper chip; measured to bring it into its good state.
+constexpr size_t kWashBytes = size_t{256} << 20;
+// No step takes so long: waits inside the kernel give up much earlier.
+constexpr std::chrono::seconds kWaitMax{60};
+
+Error error_of(const char* call, cudaError_t error) {
+  return Error{std::string(call) + ": " + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) + ")"};
+}
+
+#define RETURN_IF_CUDA_ERROR(call)                                       \
+  do {                                                                   \
+    const cudaError_t cuda_error_ = (call);                              \
+    if (cuda_error_ != cudaSuccess) return error_of(#call, cuda_error_); \
+  } while (0)
+
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+class CudaDevice final : public Device {
+ public:
+  ~CudaDevice() override {
+    if (stream_ == nullptr) return;
+    bind();
+    cudaStreamSynchronize(stream_);
+    for (cudaEvent_t event : events_)
+      if (event != nullptr) cudaEventDestroy(event);
+    for (void* memory : device_memory_) cudaFree(memory);
+    for (void* memory : host_memory_) cudaFreeHost(memory);
+    cudaStreamDestroy(stream_);
+  }
+
+  Status init(int32_t index) {
+    RETURN_IF_ERROR(check_driver(index));
+    index_ = index;
+    cudaDeviceProp properties{};
+    RETURN_IF_CUDA_ERROR(cudaGetDeviceProperties(&properties, index));
+    processors_ = properties.multiProcessorCount;
+    name_ = std::string(properties.name) + ", " + std::to_string(processors_) + " SMs";
+    if (properties.major != kCapabilityMajor || properties.minor != kCapabilityMinor)
+      return Error{"GPU " + std::to_string(index) + " (" + properties.name + ") has compute capability " +
+                       std::to_string(properties.major) + "." + std::to_string(properties.minor) +
+                       ", this build needs 9.0 (Hopper: H100, H200)",
+                   "device"};
+    if (properties.sharedMemPerBlockOptin < kSharedBytesNeeded)
+      return Error{name_ + " gives a block " + std::to_string(properties.sharedMemPerBlockOptin) +
+                       " bytes of shared memory, the kernel needs " + std::to_string(kSharedBytesNeeded),
+                   "device"};
+    cached_bytes_max_ = static_cast<size_t>(properties.persistingL2CacheMaxSize);
+    window_bytes_max_ = static_cast<size_t>(properties.accessPolicyMaxWindowSize);
+    return make_context();
+  }
+
+  const std::string& name() const override { return name_; }
+  int32_t processors() const override { return processors_; }
+  int64_t memory_free() const override {
+    bind();
+    size_t free = 0, total = 0;
+    return cudaMemGetInfo(&free, &total) == cudaSuccess ? static_cast<int64_t>(free) : 0;
+  }
+
+  Result<DeviceMemory> allocate(size_t bytes, const std::string& what) override {
+    bind();
+    DeviceMemory memory;
+    memory.bytes = bytes;
+    void* pointer = nullptr;
+    const cudaError_t error = cudaMalloc(&pointer, std::max<size_t>(bytes, 1));
+    if (error != cudaSuccess) {
+      cudaGetLastError();  // out of memory is not a fault
+      return Error{"no memory for " + what + " on " + name_ + ": " + std::to_string(bytes) + " bytes asked for, " +
+                   std::to_string(memory_free()) + " free (" + cudaGetErrorName(error) + ")"};
+    }
+    device_memory_.push_back(pointer);
+    memory.device = static_cast<std::byte*>(pointer);
+    RETURN_IF_ERROR(fill_zero(memory.device, bytes));
+    return memory;
+  }
+
+  Result<DeviceMemory> allocate_mapped(size_t bytes, const std::string& what) override {
+    bind();
+    DeviceMemory memory;
+    memory.bytes = bytes;
+    void* host = nullptr;
+    const cudaError_t error = cudaHostAlloc(&host, std::max<size_t>(bytes, 1), cudaHostAllocMapped);
+    if (error != cudaSuccess)
+      return Error{"no pinned host memory for " + what + ": " + std::to_string(bytes) + " bytes asked for (" +
+                   cudaGetErrorName(error) + ")"};
+    host_memory_.push_back(host);
+    void* mapped = nullptr;
+    RETURN_IF_CUDA_ERROR(cudaHostGetDevicePointer(&mapped, host, 0));
+    std::memset(host, 0, bytes);
+    memory.host = static_cast<std::byte*>(host);
+    memory.device = static_cast<std::byte*>(mapped);
+    return memory;
+  }
+
+  Status copy_in(std::byte* to, std::span<const std::byte> from) override {
+    bind();
+    while (!from.empty()) {
+      Staging::Piece piece;
+      RETURN_IF_CUDA_ERROR(staging_.take(from.size(), stream_, piece));
+      std::memcpy(piece.host, from.data(), piece.bytes);
+      RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(to, piece.host, piece.bytes, cudaMemcpyHostToDevice, stream_));
+      to += piece.bytes;
+      from = from.subspan(piece.bytes);
+    }
+    return Ok{};
+  }
+  Status copy_out(std::span<std::byte> to, const std::byte* from) override {
+    bind();
+    RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(to.data(), from, to.size(), cudaMemcpyDeviceToHost, stream_));
+    RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(stream_));
+    return Ok{};
+  }
+  Status copy_within(std::byte* to, const std::byte* from, size_t bytes) override {
+    bind();
+    RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_));
+    return Ok{};
+  }
+  Status fill_zero(std::byte* to, size_t bytes) override {
+    bind();
+    RETURN_IF_CUDA_ERROR(cudaMemsetAsync(to, 0, bytes, stream_));
+    return Ok{};
+  }
+
+  Status scatter_rows(std::byte* base, std::span<const RowPlace> places, int32_t columns,
+                      std::span<const std::byte> tensor) override {
+    const size_t row_bytes = static_cast<size_t>(columns) * 2;
+    CHECK(tensor.size() == places.size() * row_bytes);
+    return in_pieces(
+        places, row_bytes, [&](const RowPlace* device_places, size_t first, size_t rows, Staging::Piece piece) {
+          std::memcpy(piece.host, tensor.data() + first * row_bytes, rows * row_bytes);
+          const cudaError_t error =
+              cudaMemcpyAsync(piece.device, piece.host, rows * row_bytes, cudaMemcpyHostToDevice, stream_);
+          if (error != cudaSuccess) return error;
+          return launch_scatter(base, device_places, static_cast<int32_t>(rows), columns, piece.device, stream_);
+        });
+  }
+
+  Status scatter_dummy(std::byte* base, std::span<const RowPlace> places, int32_t columns,
+                       const std::string& tensor_name, int32_t exponent) override {
+    const uint64_t hash = fnv1a_64(tensor_name.data(), tensor_name.size());
+    return in_pieces(places, 0, [&](const RowPlace* device_places, size_t first, size_t rows, Staging::Piece) {
+      return launch_dummy(base, device_places, static_cast<int32_t>(first), static_cast<int32_t>(rows), columns, hash,
+                          exponent, stream_);
+    });
+  }
+
+  Status keep_cached(const DeviceMemory& memory) override {
+    bind();
+    const size_t bytes = std::min({memory.bytes, cached_bytes_max_, window_bytes_max_});
+    if (bytes == 0) return Ok{};  // a device that cannot: only slower
+    RETURN_IF_CUDA_ERROR(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, bytes));
+    cudaLaunchAttributeValue value{};
+    value.accessPolicyWindow.base_ptr = memory.device;
+    value.accessPolicyWindow.num_bytes = bytes;
+    value.accessPolicyWindow.hitRatio = 1.0f;
+    value.accessPolicyWindow.hitProp = cudaAccessPropertyPersisting;
+    value.accessPolicyWindow.missProp = cudaAccessPropertyStreaming;
+    RETURN_IF_CUDA_ERROR(cudaStreamSetAttribute(stream_, cudaLaunchAttributeAccessPolicyWindow, &value));
+    return Ok{};
+  }
+
+  Status wash_cache() override {
+    bind();
+    void* memory = nullptr;
+    RETURN_IF_CUDA_ERROR(cudaMalloc(&memory, kWashBytes));
+    const cudaError_t error = cudaMemsetAsync(memory, 0, kWashBytes, stream_);
+    const cudaError_t freed = cudaFree(memory);  // waits for the device
+    if (error != cudaSuccess) return error_of("cudaMemsetAsync of the cache wash", error);
+    RETURN_IF_CUDA_ERROR(freed);
+    return Ok{};
+  }
+
+  Status launch_step(const std::string& shape_name, int32_t workers, size_t shared_bytes,
+                     const StepParams& params) override {
+    bind();
+    const auto is_wanted = [&](const MegakernelEntry& entry) {
+      return entry.shape == shape_name && entry.workers == workers;
+    };
+    const std::span<const MegakernelEntry> all = megakernels();
+    const auto found = std::find_if(all.begin(), all.end(), is_wanted);
+    if (found == all.end())
+      return Error{"this build has no kernel for shape " + shape_name + " on " + std::to_string(workers) + " workers"};
+    RETURN_IF_ERROR(prepare(*found, shared_bytes));
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(static_cast<unsigned>(workers));
+    config.blockDim = dim3(kThreads);
+    config.dynamicSmemBytes = shared_bytes;
+    config.stream = stream_;
+    void* arguments[] = {const_cast<StepParams*>(&params)};
+    RETURN_IF_CUDA_ERROR(cudaLaunchKernelExC(&config, found->kernel, arguments));
+    return Ok{};
+  }
+
+  Status record(int32_t event) override {
+    bind();
+    CHECK(event >= 0 && event < kEventsMax);
+    RETURN_IF_CUDA_ERROR(cudaEventRecord(events_[event], stream_));
+    return Ok{};
+  }
+  Status wait(int32_t event) override {
+    CHECK(event >= 0 && event < kEventsMax);
+    return poll([&] { return cudaEventQuery(events_[event]); });
+  }
+  Result<int64_t> elapsed_ns(int32_t from, int32_t to) override {
+    bind();
+    float milliseconds = 0;
+    RETURN_IF_CUDA_ERROR(cudaEventElapsedTime(&milliseconds, events_[from], events_[to]));
+    return static_cast<int64_t>(static_cast<double>(milliseconds) * 1e6);
+  }
+  Status synchronize() override {
+    return poll([&] { return cudaStreamQuery(stream_); });
+  }
+
+ private:
+  // A thread's GPU is bound once; errors show in the call that follows.
+  void bind() const {
+    thread_local int32_t bound = -1;
+    if (bound == index_) return;
+    if (cudaSetDevice(index_) == cudaSuccess) bound = index_;
+  }
+
+  static Status check_driver(int32_t index) {
+    int driver = 0;
+    cudaError_t error = cudaDriverGetVersion(&driver);
+    if (error != cudaSuccess || driver == 0) return Error{"no NVIDIA driver found; use --device cpu", "device"};
+    if (driver < kRuntimeVersionMin)
+      return Error{"the NVIDIA driver is too old: it supports CUDA " + version_text(driver) + ", this build needs " +
+                       version_text(kRuntimeVersionMin) + " (driver 580 or newer)",
+                   "device"};
+    int count = 0;
+    error = cudaGetDeviceCount(&count);
+    if (error != cudaSuccess) {
+      Error problem = error_of("cudaGetDeviceCount", error);
+      return Error{"no usable GPU: " + problem.message, "device"};
+    }
+    if (index < 0 || index >= count)
+      return Error{"there is no GPU " + std::to_string(index) + "; this machine shows " + std::to_string(count),
+                   "device"};
+    return Ok{};
+  }
+
+  // The first calls that touch the device: here a busy one shows.
+  Status make_context() {
+    const cudaError_t error = cudaSetDevice(index_);
+    if (error == cudaErrorDevicesUnavailable)
+      return Error{name_ + " is busy: another process has it to itself (compute mode exclusive or prohibited)",
+                   "device"};
+    if (error == cudaErrorMemoryAllocation)
+      return Error{name_ + " has no memory left for a context; see nvidia-smi for who uses it", "device"};
+    if (error != cudaSuccess) return error_of("cudaSetDevice", error);
+    RETURN_IF_CUDA_ERROR(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    for (cudaEvent_t& event : events_) RETURN_IF_CUDA_ERROR(cudaEventCreate(&event));
+    RETURN_IF_CUDA_ERROR(staging_.allocate());
+    return Ok{};
+  }
+
+  // Once a kernel and size: more shared memory than the default, and all blocks at the same time, or the step would
+  // wait for blocks that never start.
+  Status prepare(const MegakernelEntry& entry, size_t shared_bytes) {
+    if (prepared_ == entry.kernel && prepared_bytes_ >= shared_bytes) return Ok{};
+    RETURN_IF_CUDA_ERROR(cudaFuncSetAttribute(entry.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                              static_cast<int>(shared_bytes)));
+    int blocks_per_processor = 0;
+    RETURN_IF_CUDA_ERROR(
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks_per_processor, entry.kernel, kThreads, shared_bytes));
+    if (blocks_per_processor < 1 || entry.workers > processors_)
+      return Error{"the kernel of shape " + std::string(entry.shape) + " cannot run on " + name_ + ": " +
+                   std::to_string(entry.workers) + " blocks must run at once, " + std::to_string(blocks_per_processor) +
+                   " fit an SM"};
+    prepared_ = entry.kernel;
+    prepared_bytes_ = shared_bytes;
+    return Ok{};
+  }
+
+  // Calls work(device copy of the places, first row, rows, piece of rows * row_bytes) for runs of rows that fit the
+  // staging memory together with their places.
+  template <class Work>
+  Status in_pieces(std::span<const RowPlace> places, size_t row_bytes, const Work& work) {
+    bind();
+    const size_t each = row_bytes + sizeof(RowPlace);
+    const size_t rows_most = (Staging::kHalfBytes - 2 * Staging::kAlign) / each;
+    for (size_t first = 0; first < places.size(); first += rows_most) {
+      const size_t rows = std::min(rows_most, places.size() - first);
+      // One piece for both, so that a change of halves cannot come between them.
+      const size_t place_bytes = (rows * sizeof(RowPlace) + Staging::kAlign - 1) / Staging::kAlign * Staging::kAlign;
+      Staging::Piece piece;
+      RETURN_IF_CUDA_ERROR(staging_.take(place_bytes + rows * row_bytes, stream_, piece));
+      std::memcpy(piece.host, places.data() + first, rows * sizeof(RowPlace));
+      RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(piece.device, piece.host, place_bytes, cudaMemcpyHostToDevice, stream_));
+      const Staging::Piece rest{piece.host + place_bytes, piece.device + place_bytes, rows * row_bytes};
+      RETURN_IF_CUDA_ERROR(work(reinterpret_cast<const RowPlace*>(piece.device), first, rows, rest));
+    }
+    return Ok{};
+  }
+
+  // Looks until it is done: a blocking wait would cost the wake-up of this thread in every step.
+  template <class Query>
+  Status poll(const Query& query) const {
+    bind();
+    const auto start = std::chrono::steady_clock::now();
+    while (true) {
+      const cudaError_t error = query();
+      if (error == cudaSuccess) return Ok{};
+      if (error != cudaErrorNotReady) return error_of("waiting for the GPU", error);
+      if (std::chrono::steady_clock::now() - start > kWaitMax)
+        return Error{name_ + " did not finish its work within " + std::to_string(kWaitMax.count()) + " s"};
+    }
+  }
+
+  int32_t index_ = 0, processors_ = 0;
+  std::string name_;
+  size_t cached_bytes_max_ = 0, window_bytes_max_ = 0;
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t events_[kEventsMax] = {};
+  Staging staging_;
+  std::vector<void*> device_memory_, host_memory_;
+  const void* prepared_ = nullptr;
+  size_t prepared_bytes_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> make_cuda_device(int32_t index) {
+  auto device = std::make_unique<CudaDevice>();
+  RETURN_IF_ERROR(device->init(index));
+  return std::unique_ptr<Device>(std::move(device));
+}
+
+}  // namespace boreas::cuda

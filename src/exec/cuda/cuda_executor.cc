@@ -1,0 +1,35 @@
+#include "exec/cuda/cuda_executor.h"
+
+#ifdef BOREAS_CUDA_BUILT
+#include <utility>
+
+#include "exec/cuda/cuda_device.h"
+#include "exec/cuda/device_executor.h"
+#endif
+
+namespace boreas {
+
+#ifdef BOREAS_CUDA_BUILT
+
+bool cuda_built() { return true; }
+
+Result<std::unique_ptr<Executor>> make_cuda_executor(std::shared_ptr<const Model> model,
+                                                     const CudaExecutorOptions& options) {
+  ASSIGN_OR_RETURN(std::unique_ptr<cuda::Device> device, cuda::make_cuda_device(options.device_index));
+  DeviceSpec spec = h200_spec();  // any Hopper: blocks have as much shared memory, the device has checked it
+  spec.name = device->name();
+  spec.workers = workers_for_sms(device->processors());
+  return cuda::make_device_executor(std::move(device), spec, cuda::compiled_shapes(), std::move(model), options);
+}
+
+#else
+
+bool cuda_built() { return false; }
+
+Result<std::unique_ptr<Executor>> make_cuda_executor(std::shared_ptr<const Model>, const CudaExecutorOptions&) {
+  return Error{"this build has no GPU support; use --device cpu", "device"};
+}
+
+#endif
+
+}  // namespace boreas

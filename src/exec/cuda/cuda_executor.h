@@ -1,0 +1,46 @@
+// The CUDA executor: the whole step as one persistent kernel on a Hopper GPU. This header is what apps/ see; it can be
+// included, and its functions called, in builds without CUDA.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "exec/cuda/tuning.h"
+#include "exec/executor.h"
+#include "model/model.h"
+
+namespace boreas {
+
+struct CudaExecutorOptions {
+  int32_t device_index = 0;
+  int32_t sequence_slots = 64;
+  int32_t rows_max = 8;       // of one plan; more than 8 take several launches
+  int32_t tokens_max = 2048;  // of one plan
+  int32_t context_max = 0;    // 0: the model's
+  int64_t kv_bytes = 0;       // both page pools together; 0: what the device has left but reserve_bytes
+  int64_t reserve_bytes = int64_t{1} << 30;
+  int32_t pages_full = 0;  // > 0 (both): exactly so many instead
+  int32_t pages_sliding = 0;
+  LoadProgress progress;  // of the weights
+  cuda::CudaTuning tuning;
+  // Tests.
+  uint32_t first_step = 0;   // where epochs begin
+  uint32_t delay_seed = 0;   // random pauses in the kernel
+  int32_t silent_task = -1;  // worker 0's consumer task of that number publishes nothing
+};
+
+// Whether this build can run on a GPU at all.
+bool cuda_built();
+
+// Error: no CUDA in this build, no usable GPU (driver too old, not Hopper, busy, out of memory), no kernel for the
+// model's shape, or an option out of range. steps_in_flight_max is 2; submit() enqueues and returns, unless the plan
+// depends on a token that the host has yet to draw, or has more tokens than launches may be in flight: then it waits
+// for earlier launches first. After an Error of submit() or wait() every later submit() is an Error as well.
+//
+// Who draws: the device where the largest logit is wanted and nothing else (temperature 0, no penalty, bias, mask,
+// allowed or suppressed id in force, no log-probabilities), and where the token is forced; else the host, from the
+// row's logits (exec/sampling.h).
+Result<std::unique_ptr<Executor>> make_cuda_executor(std::shared_ptr<const Model> model,
+                                                     const CudaExecutorOptions& options);
+
+}  // namespace boreas

@@ -1,0 +1,77 @@
+// What the CUDA executor needs of a device: memory, copies in stream order, and the step's kernel. Implementations:
+// cuda_device.cu (a GPU), host_device_testing.h (host memory; tests/emulation runs the kernel's source in it), so that
+// everything above this line is tested without a GPU. Used by one thread at a time. All work is in order, as in one
+// CUDA stream; calls return before it is done unless they say otherwise. Every Error names the call and the device's
+// reason.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "exec/cuda/step_params.h"
+#include "exec/cuda/weight_layout.h"
+
+namespace boreas::cuda {
+
+// Memory of the device, freed with the Device. Mapped memory is pinned host memory: both sides read and write it.
+struct DeviceMemory {
+  std::byte* device = nullptr;  // as kernels see it
+  std::byte* host = nullptr;    // as the host sees it; null unless mapped
+  size_t bytes = 0;
+};
+
+constexpr int32_t kEventsMax = 64;
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual const std::string& name() const = 0;  // "NVIDIA H200, 132 SMs"
+  virtual int32_t processors() const = 0;       // SMs
+  virtual int64_t memory_free() const = 0;      // bytes
+
+  // Zeroed, aligned to 256 bytes. Error: how much was asked for and how much is free.
+  virtual Result<DeviceMemory> allocate(size_t bytes, const std::string& what) = 0;
+  virtual Result<DeviceMemory> allocate_mapped(size_t bytes, const std::string& what) = 0;
+
+  // `from` may be reused when the call returns.
+  virtual Status copy_in(std::byte* to, std::span<const std::byte> from) = 0;
+  // Waits until it is done.
+  virtual Status copy_out(std::span<std::byte> to, const std::byte* from) = 0;
+  // Either side may be mapped memory, by its device address.
+  virtual Status copy_within(std::byte* to, const std::byte* from, size_t bytes) = 0;
+  virtual Status fill_zero(std::byte* to, size_t bytes) = 0;
+
+  // Spreads a row-major [places.size(), columns] bf16 tensor over the re-laid weights: row r begins at base +
+  // places[r].offset and its k-th block of 32 columns lies k * places[r].block_stride bytes further (weight_layout.h).
+  // `tensor` may be unaligned and may be reused when the call returns.
+  virtual Status scatter_rows(std::byte* base, std::span<const RowPlace> places, int32_t columns,
+                              std::span<const std::byte> tensor) = 0;
+  // The same for a dummy weight (model/dummy_weights.h), generated on the device. exponent: dummy_exponent(role).
+  virtual Status scatter_dummy(std::byte* base, std::span<const RowPlace> places, int32_t columns,
+                               const std::string& tensor_name, int32_t exponent) = 0;
+
+  // This memory stays in the cache from step to step, as far as the device can say so; one range at a time.
+  virtual Status keep_cached(const DeviceMemory& memory) = 0;
+  // Puts the cache into a known state: lines that other kernels left are never displaced by the weight stream.
+  virtual Status wash_cache() = 0;
+
+  // One step of the megakernel: `workers` blocks with so much shared memory. Error at once: no such kernel in this
+  // build, or its blocks cannot all run at the same time.
+  virtual Status launch_step(const std::string& shape_name, int32_t workers, size_t shared_bytes,
+                             const StepParams& params) = 0;
+
+  // Event 0 .. kEventsMax - 1 happens when everything enqueued so far is done; a number may be used again.
+  virtual Status record(int32_t event) = 0;
+  // Error: a fault of the device (the caller then reads the FaultRecord), or it takes longer than any step may.
+  virtual Status wait(int32_t event) = 0;
+  // Device time from one event to a later one; both have been waited for.
+  virtual Result<int64_t> elapsed_ns(int32_t from, int32_t to) = 0;
+  // Waits for everything. Errors as wait().
+  virtual Status synchronize() = 0;
+};
+
+}  // namespace boreas::cuda

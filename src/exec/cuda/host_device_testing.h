@@ -1,0 +1,197 @@
+// A Device in host memory, for tests without a GPU: copies and scatters are done plainly, the kernel is a function that
+// the test gives (a made-up one, or the real source run by tests/emulation). As on a GPU, work is queued and done only
+// when somebody waits, so that code which looks too early, or reuses memory too early, is found out. Only tests include
+// this.
+#pragma once
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "exec/cuda/device.h"
+#include "exec/cuda/dummy_values.h"
+
+namespace boreas::cuda {
+
+struct HostDeviceOptions {
+  std::string name = "host memory";
+  int32_t processors = 128;
+  int64_t memory_bytes = int64_t{1} << 30;
+  bool deferred = true;  // false: everything is done at once
+};
+
+// What the tests look at; outlives the device, which the executor owns.
+struct HostDeviceLog {
+  int64_t launches = 0;
+  int64_t copies_in = 0, bytes_in = 0;
+  int64_t fills = 0;
+  int64_t washes = 0;
+  std::vector<std::pair<std::string, size_t>> allocations;  // what, bytes
+  DeviceMemory cached;
+  StepParams last_params{};
+  // When set, the next work that is done fails with it, and all that follows.
+  std::string fault;
+};
+
+using HostKernel = std::function<Status(const std::string& shape_name, int32_t workers, size_t shared_bytes,
+                                        const StepParams& params)>;
+
+class HostDevice final : public Device {
+ public:
+  HostDevice(const HostDeviceOptions& options, HostKernel kernel, std::shared_ptr<HostDeviceLog> log)
+      : options_(options), kernel_(std::move(kernel)), log_(std::move(log)), memory_free_(options.memory_bytes) {}
+
+  const std::string& name() const override { return options_.name; }
+  int32_t processors() const override { return options_.processors; }
+  int64_t memory_free() const override { return memory_free_; }
+
+  Result<DeviceMemory> allocate(size_t bytes, const std::string& what) override {
+    if (static_cast<int64_t>(bytes) > memory_free_)
+      return Error{"no memory for " + what + ": " + std::to_string(bytes) + " bytes asked for, " +
+                   std::to_string(memory_free_) + " free"};
+    memory_free_ -= static_cast<int64_t>(bytes);
+    DeviceMemory memory = take(bytes, what);
+    memory.host = nullptr;
+    return memory;
+  }
+  Result<DeviceMemory> allocate_mapped(size_t bytes, const std::string& what) override { return take(bytes, what); }
+
+  Status copy_in(std::byte* to, std::span<const std::byte> from) override {
+    ++log_->copies_in;
+    log_->bytes_in += static_cast<int64_t>(from.size());
+    return enqueue([to, bytes = std::vector<std::byte>(from.begin(), from.end())] {
+      std::memcpy(to, bytes.data(), bytes.size());
+      return Status(Ok{});
+    });
+  }
+  Status copy_out(std::span<std::byte> to, const std::byte* from) override {
+    RETURN_IF_ERROR(synchronize());
+    std::memcpy(to.data(), from, to.size());
+    return Ok{};
+  }
+  Status copy_within(std::byte* to, const std::byte* from, size_t bytes) override {
+    return enqueue([to, from, bytes] {
+      std::memcpy(to, from, bytes);
+      return Status(Ok{});
+    });
+  }
+  Status fill_zero(std::byte* to, size_t bytes) override {
+    ++log_->fills;
+    return enqueue([to, bytes] {
+      std::memset(to, 0, bytes);
+      return Status(Ok{});
+    });
+  }
+
+  Status scatter_rows(std::byte* base, std::span<const RowPlace> places, int32_t columns,
+                      std::span<const std::byte> tensor) override {
+    CHECK(tensor.size() == places.size() * static_cast<size_t>(columns) * 2);
+    for (size_t row = 0; row < places.size(); ++row)
+      for (int32_t block = 0; block < columns / kBlockColumns; ++block)
+        std::memcpy(
+            base + places[row].offset + int64_t{block} * places[row].block_stride,
+            tensor.data() + row * static_cast<size_t>(columns) * 2 + static_cast<size_t>(block) * kBlockRowBytes,
+            kBlockRowBytes);
+    return Ok{};
+  }
+  Status scatter_dummy(std::byte* base, std::span<const RowPlace> places, int32_t columns,
+                       const std::string& tensor_name, int32_t exponent) override {
+    const uint64_t hash = fnv1a_64(tensor_name.data(), tensor_name.size());
+    std::vector<uint32_t> pairs(places.size() * static_cast<size_t>(columns) / 2);
+    for (size_t i = 0; i < pairs.size(); i += kDummyBlock / 2) {
+      const std::array<uint32_t, 4> words = dummy_bytes(hash, i / (kDummyBlock / 2));
+      for (size_t pair = 0; pair < kDummyBlock / 2; ++pair)
+        pairs[i + pair] = dummy_pair(exponent, words[pair / 2], static_cast<int32_t>(pair % 2));
+    }
+    return scatter_rows(base, places, columns, std::as_bytes(std::span(pairs)));
+  }
+
+  Status keep_cached(const DeviceMemory& memory) override {
+    log_->cached = memory;
+    return Ok{};
+  }
+  Status wash_cache() override {
+    ++log_->washes;
+    return Ok{};
+  }
+
+  Status launch_step(const std::string& shape_name, int32_t workers, size_t shared_bytes,
+                     const StepParams& params) override {
+    ++log_->launches;
+    log_->last_params = params;
+    return enqueue([this, shape_name, workers, shared_bytes, copy = std::make_shared<StepParams>(params)] {
+      return kernel_(shape_name, workers, shared_bytes, *copy);
+    });
+  }
+
+  Status record(int32_t event) override {
+    CHECK(event >= 0 && event < kEventsMax);
+    ++recorded_[event];
+    return enqueue([this, event] {
+      ++happened_[event];
+      return Status(Ok{});
+    });
+  }
+  Status wait(int32_t event) override {
+    CHECK(event >= 0 && event < kEventsMax);
+    while (happened_[event] < recorded_[event]) RETURN_IF_ERROR(do_oldest());
+    return Ok{};
+  }
+  Result<int64_t> elapsed_ns(int32_t from, int32_t to) override {
+    CHECK(happened_[from] == recorded_[from] && happened_[to] == recorded_[to]);
+    CHECK(happened_[from] > 0 && happened_[to] > 0);
+    return int64_t{1};
+  }
+  Status synchronize() override {
+    while (!queue_.empty()) RETURN_IF_ERROR(do_oldest());
+    return Ok{};
+  }
+
+ private:
+  using Work = std::function<Status()>;
+
+  DeviceMemory take(size_t bytes, const std::string& what) {
+    constexpr size_t kAlign = 1024;
+    const size_t rounded = (std::max<size_t>(bytes, 1) + kAlign - 1) / kAlign * kAlign;
+    std::byte* data = static_cast<std::byte*>(std::aligned_alloc(kAlign, rounded));
+    CHECK(data != nullptr);
+    std::memset(data, 0, rounded);
+    blocks_.emplace_back(data, &std::free);
+    log_->allocations.emplace_back(what, bytes);
+    return {data, data, bytes};
+  }
+
+  Status enqueue(Work work) {
+    if (!fault_.empty()) return Error{fault_};
+    queue_.push_back(std::move(work));
+    return options_.deferred ? Status(Ok{}) : synchronize();
+  }
+  Status do_oldest() {
+    if (!log_->fault.empty()) fault_ = log_->fault;
+    if (!fault_.empty()) return Error{fault_};
+    CHECK(!queue_.empty());
+    const Work work = std::move(queue_.front());
+    queue_.pop_front();
+    const Status status = work();
+    if (!status.ok()) fault_ = status.error().message;
+    return status;
+  }
+
+  HostDeviceOptions options_;
+  HostKernel kernel_;
+  std::shared_ptr<HostDeviceLog> log_;
+  int64_t memory_free_;
+  std::vector<std::unique_ptr<std::byte, decltype(&std::free)>> blocks_;
+  std::deque<Work> queue_;
+  int64_t recorded_[kEventsMax] = {}, happened_[kEventsMax] = {};
+  std::string fault_;
+};
+
+}  // namespace boreas::cuda

@@ -1,0 +1,129 @@
+#include "exec/cuda/program_set.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "base/check.h"
+
+namespace boreas::cuda {
+namespace {
+
+constexpr int64_t kRingAlign = 1024;
+constexpr int64_t kTableAlign = 256;
+// A piece owns one page in so many positions: by so many a list's entry more is needed.
+constexpr int32_t kListPositions = kAttentionPieces * kLayoutPagePositions;
+
+int64_t align_up(int64_t bytes, int64_t to) { return ceil_div(bytes, to) * to; }
+
+struct Tables {  // of one program, in the common allocation
+  int64_t tasks = 0, list_first = 0;
+};
+
+}  // namespace
+
+PageListSizes page_list_sizes(const ModelConfig& config, int32_t workers, int32_t context_max) {
+  const int32_t pieces = slice_max(kAttentionPieces, workers / config.kv_heads);
+  const auto entries = [&](int64_t pages) { return static_cast<int32_t>(pieces * ceil_div(pages, kAttentionPieces)); };
+  const int64_t pages = ceil_div(context_max, kLayoutPagePositions);
+  // A window of w positions touches one page more than it could fill, when it begins in the middle of one.
+  const int64_t reachable =
+      std::min(pages, (config.window - 1 + kLayoutPagePositions - 1) / kLayoutPagePositions + int64_t{1});
+  return {config.full_layers() > 0 ? entries(pages) : 0, config.sliding_layers() > 0 ? entries(reachable) : 0};
+}
+
+ProgramSet::Entry ProgramSet::lay_out(const Program& program, const CompiledShape& shape) const {
+  Entry entry;
+  entry.rows_max = program.rows_max;
+  for (size_t i = 0; i < kSlots; ++i) entry.slot_offset[i] = static_cast<uint32_t>(program.slots[i].offset);
+  entry.ring_chunks = program.ring_chunks;
+  entry.producers = program.producers;
+  const int64_t ring = align_up(program.slot_bytes, kRingAlign);
+  const int64_t scratch = ring + int64_t{program.ring_chunks} * kStreamChunkBytes;
+  const int64_t bytes = scratch + shape.scratch_bytes(program.rows_max, lists_.full + lists_.sliding);
+  entry.ring_offset = static_cast<uint32_t>(ring);
+  entry.scratch_offset = static_cast<uint32_t>(scratch);
+  entry.scratch = shape.scratch_map(entry.scratch_offset, program.rows_max, lists_.full + lists_.sliding);
+  entry.shared_bytes = static_cast<size_t>(bytes);
+  return entry;
+}
+
+// Lists grow with the context and the rows; with many rows what slots and the smallest ring leave may hold only those
+// of a shorter context. All launch sizes must be able to serve any sequence, so the tightest one decides.
+Status ProgramSet::shorten_lists(const ModelConfig& config, const CompiledShape& shape,
+                                 const std::vector<Program>& programs) {
+  for (const Program& program : programs) {
+    const int64_t room = program.device.slot_ring_bytes;
+    const auto needed = [&] { return static_cast<int64_t>(lay_out(program, shape).shared_bytes); };
+    while (room > 0 && needed() > room) {
+      const int32_t shorter = (context_max_ - 1) / kListPositions * kListPositions;
+      if (shorter == 0) {
+        return Error{"a program of " + std::to_string(program.rows_max) + " rows needs " + std::to_string(needed()) +
+                     " bytes of shared memory, " + program.device.name + " has " + std::to_string(room) + ": slots " +
+                     std::to_string(program.slot_bytes) + ", ring " +
+                     std::to_string(int64_t{program.ring_chunks} * kStreamChunkBytes) + ", scratch " +
+                     std::to_string(shape.scratch_bytes(program.rows_max, lists_.full + lists_.sliding))};
+      }
+      context_max_ = shorter;
+      lists_ = page_list_sizes(config, shape.workers, context_max_);
+    }
+  }
+  return Ok{};
+}
+
+Result<ProgramSet> ProgramSet::make(Device& device, const ModelConfig& config, const DeviceSpec& machine,
+                                    const CompiledShape& shape, int32_t context_max) {
+  DeviceSpec spec = machine;
+  spec.ring_chunks_max = std::min(spec.ring_chunks_max, kStagesMax);
+  ProgramSet set;
+  set.context_max_ = context_max;
+  set.lists_ = page_list_sizes(config, shape.workers, context_max);
+  std::vector<Program> programs;
+  std::vector<Tables> tables;
+  int64_t end = 0;
+  for (int32_t rows = 1; rows <= kRowsMax; ++rows) {
+    ASSIGN_OR_RETURN(Program program, compile(config, spec, rows));
+    Tables at;
+    at.tasks = end;
+    at.list_first = align_up(at.tasks + static_cast<int64_t>(program.tasks.size() * sizeof(TaskDesc)), kTableAlign);
+    end = align_up(at.list_first + static_cast<int64_t>(program.list_first.size() * sizeof(int32_t)), kTableAlign);
+    tables.push_back(at);
+    programs.push_back(std::move(program));
+  }
+  RETURN_IF_ERROR(set.shorten_lists(config, shape, programs));
+  for (const Program& program : programs) set.entries_.push_back(set.lay_out(program, shape));
+  for (size_t i = 0; i < kHops; ++i) set.hop_uses_[i] = static_cast<uint32_t>(programs.front().hop_uses[i]);
+  ASSIGN_OR_RETURN(const DeviceMemory memory, device.allocate(static_cast<size_t>(end), "programs"));
+  for (size_t i = 0; i < programs.size(); ++i) {
+    const Program& program = programs[i];
+    CHECK(program.hop_uses == programs.front().hop_uses);  // all sizes share the epochs
+    std::byte* tasks = memory.device + tables[i].tasks;
+    std::byte* list_first = memory.device + tables[i].list_first;
+    RETURN_IF_ERROR(device.copy_in(tasks, std::as_bytes(std::span(program.tasks))));
+    RETURN_IF_ERROR(device.copy_in(list_first, std::as_bytes(std::span(program.list_first))));
+    set.entries_[i].tasks = reinterpret_cast<const TaskDesc*>(tasks);
+    set.entries_[i].list_first = reinterpret_cast<const int32_t*>(list_first);
+  }
+  return set;
+}
+
+size_t ProgramSet::select(int32_t rows, const CudaTuning& tuning, StepParams& params) const {
+  CHECK(rows >= 1 && rows <= entries_.back().rows_max);
+  const Entry& entry = *std::find_if(entries_.begin(), entries_.end(),
+                                     [rows](const Entry& candidate) { return candidate.rows_max >= rows; });
+  params.tasks = entry.tasks;
+  params.list_first = entry.list_first;
+  std::memcpy(params.slot_offset, entry.slot_offset, sizeof(entry.slot_offset));
+  std::memcpy(params.hop_uses, hop_uses_, sizeof(hop_uses_));
+  params.ring_offset = entry.ring_offset;
+  params.scratch_offset = entry.scratch_offset;
+  params.scratch = entry.scratch;
+  params.ring_chunks = entry.ring_chunks;
+  params.producers = entry.producers;
+  for (size_t i = 0; i < kStreams; ++i) params.credits[i] = std::clamp(tuning.credits[i], 1, entry.ring_chunks);
+  params.page_list_full = lists_.full;
+  params.page_list_sliding = lists_.sliding;
+  return entry.shared_bytes;
+}
+
+}  // namespace boreas::cuda

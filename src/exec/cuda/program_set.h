@@ -1,0 +1,56 @@
+// The programs of all launch sizes on the device: compiled and proved once when the executor is made, all tasks in one
+// allocation. A launch of r rows runs the smallest program that holds r.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "exec/cuda/compiled_shape.h"
+#include "exec/cuda/device.h"
+#include "exec/cuda/tuning.h"
+#include "program/compile.h"
+
+namespace boreas::cuda {
+
+// Entries that a row needs in a worker's lists of page ids (shared_memory.h): the worker's attention pieces of all
+// pages of a context, and of those that a window can reach.
+struct PageListSizes {
+  int32_t full = 0, sliding = 0;
+};
+PageListSizes page_list_sizes(const ModelConfig& config, int32_t workers, int32_t context_max);
+
+class ProgramSet {
+ public:
+  // context_max: the longest that is wanted; the lists of page ids in shared memory may allow less. Error: a program
+  // that does not verify or leaves no room for any list, or no device memory.
+  static Result<ProgramSet> make(Device& device, const ModelConfig& config, const DeviceSpec& spec,
+                                 const CompiledShape& shape, int32_t context_max);
+
+  int32_t context_max() const { return context_max_; }
+  std::span<const uint32_t, kHops> hop_uses() const { return hop_uses_; }  // a step
+  // The program's part of the parameters, for a launch of so many rows; returns the bytes of shared memory.
+  size_t select(int32_t rows, const CudaTuning& tuning, StepParams& params) const;
+
+ private:
+  struct Entry {
+    int32_t rows_max = 0;
+    const TaskDesc* tasks = nullptr;  // device memory
+    const int32_t* list_first = nullptr;
+    uint32_t slot_offset[kSlots] = {};
+    uint32_t ring_offset = 0, scratch_offset = 0;
+    ScratchMap scratch{};
+    int32_t ring_chunks = 0, producers = 0;
+    size_t shared_bytes = 0;
+  };
+  Entry lay_out(const Program& program, const CompiledShape& shape) const;
+  Status shorten_lists(const ModelConfig& config, const CompiledShape& shape, const std::vector<Program>& programs);
+
+  std::vector<Entry> entries_;  // by rows, ascending
+  uint32_t hop_uses_[kHops] = {};
+  PageListSizes lists_;
+  int32_t context_max_ = 0;
+};
+
+}  // namespace boreas::cuda

@@ -1,0 +1,56 @@
+#include "exec/cuda/sequence.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace boreas::cuda {
+
+Sequence::Sequence(const SequenceSpec& spec)
+    : params_(spec.sampling),
+      penalties_(spec.prompt, spec.output),
+      outputs_submitted_(static_cast<int32_t>(spec.output.size())),
+      last_token_(spec.output.empty() ? -1 : spec.output.back()) {
+  plain_ = params_.temperature == 0 && params_.repetition_penalty == 1 && params_.frequency_penalty == 0 &&
+           params_.presence_penalty == 0 && params_.logit_bias.empty() && params_.allowed_ids.empty();
+}
+
+SampleMode Sequence::sample_mode(const StepRow& row) const {
+  if (row.logits == LogitsWanted::kNone) return kSampleNone;
+  if (params_.top_logprobs >= 0) return kSampleHost;
+  if (row.forced_token >= 0) return kSampleForced;
+  const bool suppresses = outputs_submitted_ < params_.min_tokens && !params_.suppressed_ids.empty();
+  return plain_ && row.mask == nullptr && !suppresses ? kSampleGreedy : kSampleHost;
+}
+
+TokenId Sequence::token_to_plan() const {
+  CHECK(!waits_for_host());
+  if (samples_in_flight_ > 0) return -1;
+  // After a corrupted token anything will do: its followers are never read.
+  return std::max(last_token_, 0);
+}
+
+void Sequence::submitted(SampleMode mode) {
+  ++samples_in_flight_;
+  ++outputs_submitted_;
+  newest_on_host_ = mode == kSampleHost;
+}
+
+void Sequence::sampled(const SampledToken& token) {
+  CHECK(samples_in_flight_ > 0);
+  --samples_in_flight_;
+  if (token.id < 0) {
+    corrupted_ = true;
+    return;
+  }
+  last_token_ = token.id;
+  penalties_.add_output(token.id);
+}
+
+SampledToken Sequence::draw(std::span<const float> logits, TokenId forced_token, const TokenMask* mask,
+                            int64_t position) const {
+  return forced_token >= 0 ? score_token(logits, forced_token, params_.top_logprobs)
+                           : sample_token(logits, params_, penalties_, mask, position);
+}
+
+}  // namespace boreas::cuda

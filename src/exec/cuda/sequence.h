@@ -1,0 +1,45 @@
+// What the executor keeps of an open sequence: its sampling parameters, its counts, and where its newest token is. A
+// launch in flight holds a reference, so a slot may be closed and reused before the launch is done.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "exec/cuda/step_params.h"
+#include "exec/executor.h"
+
+namespace boreas::cuda {
+
+class Sequence {
+ public:
+  explicit Sequence(const SequenceSpec& spec);
+
+  // Who draws the last token of this row, were it submitted now.
+  SampleMode sample_mode(const StepRow& row) const;
+
+  // ---- the newest token, for a row that has none of its own
+  bool has_token() const { return samples_in_flight_ > 0 || last_token_ >= 0 || corrupted_; }
+  // A launch must be completed first: the host has yet to draw.
+  bool waits_for_host() const { return samples_in_flight_ > 0 && newest_on_host_; }
+  // -1: the device knows it. Not while waits_for_host().
+  TokenId token_to_plan() const;
+
+  // A row that samples is submitted, and later, in the same order, its token is known.
+  void submitted(SampleMode mode);
+  void sampled(const SampledToken& token);
+
+  // The host's draw; position: of the drawn token.
+  SampledToken draw(std::span<const float> logits, TokenId forced_token, const TokenMask* mask, int64_t position) const;
+
+ private:
+  SamplingParams params_;
+  PenaltyState penalties_;
+  bool plain_ = false;             // greedy, and nothing but the logits decides
+  int32_t outputs_submitted_ = 0;  // tokens of the output, those in flight too
+  int32_t samples_in_flight_ = 0;
+  bool newest_on_host_ = false;
+  bool corrupted_ = false;
+  TokenId last_token_ = -1;
+};
+
+}  // namespace boreas::cuda

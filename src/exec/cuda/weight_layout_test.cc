@@ -1,0 +1,176 @@
+// Every element of every weight has one place of its own, and the kernel's compile-time offsets (Cut) lead to it.
+#include "exec/cuda/weight_layout.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "exec/cuda/compiled_shape.h"
+#include "program/compile.h"
+
+namespace boreas::cuda {
+namespace {
+
+template <class Shape>
+ModelConfig config_of() {
+  ModelConfig config = model_shape("demo").value();
+  config.hidden_size = Shape::kHidden;
+  config.query_heads = Shape::kQueryHeads;
+  config.kv_heads = Shape::kKvHeads;
+  config.expert_width = Shape::kExpertWidth;
+  config.dense_width = Shape::kDenseWidth;
+  config.experts = Shape::kExperts;
+  config.experts_per_token = Shape::kExpertsPerToken;
+  config.vocab_size = Shape::kVocabulary;
+  return config;
+}
+
+// Marks every 64-byte block that the roles' rows take in one region; each must be new, and at the end none is left.
+class Region {
+ public:
+  explicit Region(int64_t bytes) : taken_(static_cast<size_t>(bytes / kBlockRowBytes)) {}
+  void take(const ModelConfig& config, int32_t workers, WeightRole role) {
+    const int32_t blocks = blocks_of_columns(static_cast<int32_t>(weight_shape(config, role).cols));
+    for (const RowPlace& place : row_places(config, workers, role)) {
+      for (int32_t block = 0; block < blocks; ++block) {
+        const int64_t at = place.offset + int64_t{block} * place.block_stride;
+        ASSERT_EQ(at % kBlockRowBytes, 0);
+        ASSERT_LT(at / kBlockRowBytes, static_cast<int64_t>(taken_.size()));
+        ASSERT_FALSE(taken_[static_cast<size_t>(at / kBlockRowBytes)]) << "two rows at " << at;
+        taken_[static_cast<size_t>(at / kBlockRowBytes)] = true;
+      }
+    }
+  }
+  void expect_full() const {
+    for (size_t i = 0; i < taken_.size(); ++i) ASSERT_TRUE(taken_[i]) << "nobody at " << i * kBlockRowBytes;
+  }
+
+ private:
+  std::vector<bool> taken_;
+};
+
+void expect_own_places(const ModelConfig& config, int32_t workers) {
+  using enum WeightRole;
+  const std::vector<std::vector<WeightRole>> regions = {
+      {kQuery, kKey, kValue}, {kOutput},     {kRouter},    {kExpertGate, kExpertUp},
+      {kDenseGate, kDenseUp}, {kExpertDown}, {kDenseDown}, {kEmbedding}};
+  for (const std::vector<WeightRole>& roles : regions) {
+    int64_t bytes = 0;
+    for (WeightRole role : roles) bytes += weight_shape(config, role).rows * weight_shape(config, role).cols * 2;
+    Region region(bytes);
+    for (WeightRole role : roles) region.take(config, workers, role);
+    region.expect_full();
+  }
+}
+
+// An element by the kernel's arithmetic: unit of the worker, then its place in the unit.
+void expect_row(const RowPlace& place, int64_t unit, int32_t unit_rows, int32_t columns, int32_t unit_row,
+                const std::string& what) {
+  for (int32_t column = 0; column < columns; column += kBlockColumns)
+    ASSERT_EQ(place.offset + int64_t{column / kBlockColumns} * place.block_stride,
+              unit + unit_element_offset(unit_rows, columns, unit_row, column))
+        << what << " row " << unit_row << " column " << column;
+}
+
+template <class C>
+void expect_slices(WeightRole role, int32_t part, int32_t parts) {
+  const ModelConfig config = config_of<typename C::S>();
+  const WeightShape shape = weight_shape(config, role);
+  const int32_t rows = static_cast<int32_t>(shape.rows), columns = static_cast<int32_t>(shape.cols);
+  const std::vector<RowPlace> places = row_places(config, C::kWorkers, role);
+  ASSERT_EQ(places.size(), static_cast<size_t>(rows));
+  for (int32_t worker = 0; worker < C::kWorkers; ++worker) {
+    const Range own = C::slice_of(rows, worker);
+    const int64_t unit = int64_t{parts} * own.first * columns * 2;
+    for (int32_t row = 0; row < own.count; ++row)
+      expect_row(places[static_cast<size_t>(own.first + row)], unit, parts * own.count, columns, part + parts * row,
+                 published_tensor_name(role, 0, 0));
+  }
+}
+
+template <class C>
+void expect_qkv() {
+  const ModelConfig config = config_of<typename C::S>();
+  const std::vector<RowPlace> query = row_places(config, C::kWorkers, WeightRole::kQuery);
+  const std::vector<RowPlace> key = row_places(config, C::kWorkers, WeightRole::kKey);
+  const std::vector<RowPlace> value = row_places(config, C::kWorkers, WeightRole::kValue);
+  for (int32_t worker = 0; worker < C::kWorkers; ++worker) {
+    const auto group = C::group_of(worker);
+    const int32_t index = worker - group.workers.first;
+    const Range q = C::q_slice(group.workers.count, index), kv = C::kv_slice(group.workers.count, index);
+    const int32_t unit_rows = q.count + 2 * kv.count;
+    const int64_t unit = C::qkv_offset(worker);
+    for (int32_t row = 0; row < q.count; ++row)
+      expect_row(query[static_cast<size_t>(group.head * C::kHeadQueryWidth + q.first + row)], unit, unit_rows,
+                 C::kHidden, row, "query");
+    for (int32_t row = 0; row < kv.count; ++row) {
+      const size_t at = static_cast<size_t>(group.head * kHeadDim + kv.first + row);
+      expect_row(key[at], unit, unit_rows, C::kHidden, q.count + row, "key");
+      expect_row(value[at], unit, unit_rows, C::kHidden, q.count + kv.count + row, "value");
+    }
+  }
+}
+
+template <class C>
+void expect_cut() {
+  using enum WeightRole;
+  expect_own_places(config_of<typename C::S>(), C::kWorkers);
+  expect_qkv<C>();
+  for (WeightRole role : {kRouter, kOutput, kExpertDown, kDenseDown, kEmbedding}) expect_slices<C>(role, 0, 1);
+  for (WeightRole role : {kExpertGate, kDenseGate}) expect_slices<C>(role, 0, 2);
+  for (WeightRole role : {kExpertUp, kDenseUp}) expect_slices<C>(role, 1, 2);
+  const WeightLayout layout = lay_out_weights(config_of<typename C::S>());
+  EXPECT_EQ(layout.expert_up_gate_stride, static_cast<uint64_t>(C::kExpertUpGateBytes));
+  EXPECT_EQ(layout.expert_down_stride, static_cast<uint64_t>(C::kExpertDownBytes));
+}
+
+TEST(WeightLayout, NorthOn128) { expect_cut<Cut<NorthShape, 128>>(); }
+TEST(WeightLayout, DemoOn128) { expect_cut<Cut<DemoShape, 128>>(); }
+TEST(WeightLayout, GoldenOn128) { expect_cut<Cut<GoldenShape, 128>>(); }
+TEST(WeightLayout, GoldenOn4) { expect_cut<Cut<GoldenShape, 4>>(); }
+
+// Uneven slices and groups: no kernel is compiled for them, but the layout promises them.
+TEST(WeightLayout, UnevenWorkers) {
+  for (int32_t workers : {3, 7, 100, 112}) expect_own_places(model_shape("demo").value(), workers);
+}
+
+TEST(WeightLayout, RegionsFollowEachOtherAndHoldEverythingOnce) {
+  for (const char* name : {"north", "demo"}) {
+    const ModelConfig config = model_shape(name).value();
+    const WeightLayout layout = lay_out_weights(config);
+    uint64_t end = 0;
+    int32_t next_in_pool[2] = {};
+    for (int32_t i = 0; i < config.layer_count(); ++i) {
+      const LayerWeights& layer = layout.layers[static_cast<size_t>(i)];
+      EXPECT_EQ(layer.router == kNoRouter, !config.is_moe(i));
+      for (uint64_t region : {layer.qkv, layer.output, layer.router, layer.up_gate, layer.down}) {
+        if (region == kNoRouter) continue;
+        EXPECT_EQ(region % kRegionAlign, 0u);
+        EXPECT_GE(region, end);
+        end = region;
+      }
+      EXPECT_EQ(layer.sliding, config.layers[static_cast<size_t>(i)].sliding ? 1 : 0);
+      EXPECT_EQ(layer.pool_layer, next_in_pool[layer.sliding]++);
+    }
+    EXPECT_GT(layout.lm_head, end);
+    const int64_t norms = (config.layer_count() + 1) * int64_t{config.hidden_size} * 2;
+    EXPECT_GE(static_cast<int64_t>(layout.bytes), weight_bytes(config) - norms);
+    EXPECT_LT(static_cast<int64_t>(layout.bytes), weight_bytes(config) - norms + 6 * 64 * int64_t{kRegionAlign});
+  }
+}
+
+TEST(WeightLayout, OffsetsOfExpertsAreStrides) {
+  const ModelConfig config = model_shape("demo").value();
+  const WeightLayout layout = lay_out_weights(config);
+  const uint64_t first = region_offset(layout, WeightRole::kExpertUp, 2, 0);
+  EXPECT_EQ(first, layout.layers[2].up_gate);
+  EXPECT_EQ(region_offset(layout, WeightRole::kExpertGate, 2, 3), first + 3 * layout.expert_up_gate_stride);
+  EXPECT_EQ(region_offset(layout, WeightRole::kExpertDown, 2, 5),
+            layout.layers[2].down + 5 * layout.expert_down_stride);
+  EXPECT_EQ(region_offset(layout, WeightRole::kValue, 4, 0), layout.layers[4].qkv);
+  EXPECT_EQ(region_offset(layout, WeightRole::kEmbedding, 0, 0), layout.lm_head);
+}
+
+}  // namespace
+}  // namespace boreas::cuda
