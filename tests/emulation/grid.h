@@ -39,7 +39,8 @@ struct GridOptions {
   uint64_t turns_max = 1ull << 40;  // turns of warps after which the run fails
   bool check_shared = true;         // reading shared words that nobody wrote is an error
   bool check_races = false;         // shared accesses that nothing orders are an error (races.h)
-  std::vector<uint32_t> racing_words = {};  // addresses of shared words that may be stored and polled without order
+  // Addresses of shared words that are stored and polled without a barrier; they order what was done before them.
+  std::vector<uint32_t> polled_words = {};
   uint32_t stack_bytes = 64 * 1024;
 };
 

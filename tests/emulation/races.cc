@@ -24,7 +24,8 @@ RaceChecker::RaceChecker(const GridOptions& options)
     : threads_(static_cast<uint32_t>(options.threads)),
       warps_(threads_ / kLanes),
       components_(threads_ + kMbarriersMax),
-      racing_words_(options.racing_words),
+      polled_words_(options.polled_words),
+      polled_(options.polled_words.size(), Times(components_)),
       writes_(options.shared_bytes / 2),
       reads_(size_t{options.shared_bytes / 4} * warps_),
       read_warps_(options.shared_bytes / 4),
@@ -118,14 +119,16 @@ void RaceChecker::load_word(const Lane& lane) {
 
 // ---- accesses
 
-bool RaceChecker::may_race(uint32_t word) const {
-  return std::find(racing_words_.begin(), racing_words_.end(), word * 4) != racing_words_.end();
+RaceChecker::Times* RaceChecker::polled_at(uint32_t address) {
+  for (size_t i = 0; i < polled_words_.size(); ++i) {
+    if (polled_words_[i] == address) return &polled_[i];
+  }
+  return nullptr;
 }
 
 std::string RaceChecker::check_write(const Lane& lane, uint32_t half, const char* what) const {
   const Write& last = writes_[half];
   if (last.time == 0 || last.who == static_cast<uint32_t>(lane.thread) || known(lane, last.who) >= last.time) return "";
-  if (may_race(half / 2)) return "";
   return message(half * 2, what, "was written", last.who, last.where);
 }
 
@@ -135,7 +138,7 @@ std::string RaceChecker::check_reads(const Lane& lane, uint32_t word, const char
     const Reads& reads = reads_[size_t{word} * warps_ + warp];
     for (uint32_t lanes = reads.lanes; lanes != 0; lanes &= lanes - 1) {
       const uint32_t who = warp * kLanes + static_cast<uint32_t>(std::countr_zero(lanes));
-      if (who == static_cast<uint32_t>(lane.thread) || known(lane, who) >= reads.time || may_race(word)) continue;
+      if (who == static_cast<uint32_t>(lane.thread) || known(lane, who) >= reads.time) continue;
       return message(word * 4, what, "was read", who, reads.where);
     }
   }
@@ -143,6 +146,10 @@ std::string RaceChecker::check_reads(const Lane& lane, uint32_t word, const char
 }
 
 std::string RaceChecker::read(const Lane& lane, uint32_t address, uint32_t bytes, const Where& place) {
+  if (const Times* polled = polled_at(address)) {
+    acquire(lane, *polled);
+    return "";
+  }
   const uint32_t where = pack(place);
   const uint32_t warp = static_cast<uint32_t>(lane.warp->warp);
   const uint32_t time = warp_states_[warp].time;
@@ -160,6 +167,10 @@ std::string RaceChecker::read(const Lane& lane, uint32_t address, uint32_t bytes
 }
 
 std::string RaceChecker::write(const Lane& lane, uint32_t address, uint32_t bytes, const Where& place) {
+  if (Times* polled = polled_at(address)) {
+    release(lane, *polled);
+    return "";
+  }
   const uint32_t where = pack(place);
   const uint32_t time = warp_states_[static_cast<size_t>(lane.warp->warp)].time;
   for (uint32_t half = address / 2; half < (address + bytes) / 2; ++half) {

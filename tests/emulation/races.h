@@ -8,6 +8,8 @@
 //   bulk copy                 who issues it must know all earlier accesses to its bytes; who reads them must have
 //   passed
 //                             the phase that the copy completed
+//   polled words of shared    who reads one knows what those who stored it knew (GridOptions::polled_words; the chip
+//   memory                    does a warp's shared accesses in order)
 //   hop words                 who reads any word knows what all who stored words in this block knew: more than is true,
 //                             because an order can come back through other blocks
 // Other collectives of a warp order nothing (as in PTX: they are no memory barriers).
@@ -64,7 +66,7 @@ class RaceChecker {
   void release(const Lane& lane, Times& to);
   void acquire(const Lane& lane, const Times& from);
   Barrier& barrier_at(uint32_t address);
-  bool may_race(uint32_t word) const;
+  Times* polled_at(uint32_t address);  // null: not a polled word
   std::string check_write(const Lane& lane, uint32_t half, const char* what) const;
   std::string check_reads(const Lane& lane, uint32_t word, const char* what) const;
   std::string message(uint32_t address, const char* what, const char* before, uint32_t before_who,
@@ -73,7 +75,8 @@ class RaceChecker {
   std::string text(uint32_t where) const;
 
   uint32_t threads_, warps_, components_;
-  std::vector<uint32_t> racing_words_;
+  std::vector<uint32_t> polled_words_;
+  std::vector<Times> polled_;  // what those who stored each of them knew
   std::vector<const char*> files_;
   std::vector<Write> writes_;         // [shared_bytes / 2]
   std::vector<Reads> reads_;          // [shared_bytes / 4][warps], since the last write

@@ -20,7 +20,7 @@ class Races : public testing::Test {
 
   static GridResult run(uint64_t seed, const std::function<void()>& kernel) {
     return emulation::run_grid(
-        {.threads = 96, .shared_bytes = 4096, .seed = seed, .check_races = true, .racing_words = {64}}, kernel);
+        {.threads = 96, .shared_bytes = 4096, .seed = seed, .check_races = true, .polled_words = {64}}, kernel);
   }
   // Ordered, whatever happens first.
   static void expect_none(const std::function<void()>& kernel) {
@@ -129,13 +129,17 @@ TEST_F(Races, AnArrivalSpeaksForItsOwnLaneOnly) {
   expect_race("was read by warp 1", [] { hand_over(false, true); });
 }
 
-TEST_F(Races, WordsThatMayRace) {
+TEST_F(Races, PolledWordsOrder) {
   const auto poll = [](uint32_t word) {
     if (thread_index() == 0) store_shared_32(word, 0);
     block_sync();
-    if (thread_index() == 0) store_shared_32(word, 1);
+    if (thread_index() == 0) {
+      store_shared_32(own(), 5);
+      store_shared_32(word, 1);
+    }
     if (warp() == 1) {
       while (load_shared_32(word) == 0) spin_hint();
+      EXPECT_EQ(load_shared_32(of_thread(0)), 5u);
     }
   };
   expect_none([&] { poll(64); });
