@@ -29,6 +29,7 @@
 #include "grid.h"
 
 #define BOREAS_DEVICE inline
+#define BOREAS_DEVICE_COLD inline
 #define BOREAS_UNROLL
 #define BOREAS_NO_UNROLL
 
