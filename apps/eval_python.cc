@@ -20,6 +20,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -226,7 +227,8 @@ Fd input_of(const std::string& text) {
 }
 
 std::vector<std::string> candidates(const std::string& python) {
-  if (!python.empty()) return {python};
+  std::error_code error;
+  if (!python.empty()) return {std::filesystem::absolute(python, error).string()};  // we start it from another folder
   std::vector<std::string> paths{"/usr/bin/python3", "/usr/local/bin/python3", "/bin/python3"};
   const char* search = std::getenv("PATH");
   std::string folders = search ? search : "";
@@ -240,6 +242,8 @@ std::vector<std::string> candidates(const std::string& python) {
 
 }  // namespace
 
+PythonSandbox::PythonSandbox() : turns_(std::max(1, static_cast<int>(std::thread::hardware_concurrency()))) {}
+
 PythonSandbox::~PythonSandbox() {
   if (!folder_.empty()) ::rmdir(folder_.c_str());
 }
@@ -247,6 +251,13 @@ PythonSandbox::~PythonSandbox() {
 PythonSandbox::Outcome PythonSandbox::run(const std::string& task) const { return run_program(kRunner, task); }
 
 PythonSandbox::Outcome PythonSandbox::run_program(const std::string& program, const std::string& input) const {
+  turns_.acquire();
+  Outcome outcome = run_now(program, input);
+  turns_.release();
+  return outcome;
+}
+
+PythonSandbox::Outcome PythonSandbox::run_now(const std::string& program, const std::string& input) const {
   const Fd text = input_of(input);
   const Fd nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   Pipe output, status;

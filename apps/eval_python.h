@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <semaphore>
 #include <string>
 
 #include "base/result.h"
@@ -50,10 +51,14 @@ class PythonSandbox {
   const std::string& python() const { return python_; }
 
  private:
-  PythonSandbox() = default;
+  PythonSandbox();
+  Outcome run_now(const std::string& program, const std::string& input) const;
+
   std::string python_;
   std::string folder_;  // empty, ours
   int64_t wall_ms_ = kWallMs;
+  // As many at once as there are processors: the wall clock should not run out because others compute.
+  mutable std::counting_semaphore<> turns_;
 };
 
 }  // namespace boreas
