@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <iostream>
-#include <thread>
 
 #include "base/prng.h"
 #include "bench_host.h"
@@ -153,8 +152,7 @@ Status run_decode(const BenchFlags& flags) {
     bytes = run_bytes / flags.steps;
     experts = static_cast<double>(run_experts) / flags.steps;
   }
-  const int32_t threads = flags.threads > 0 ? flags.threads : static_cast<int32_t>(std::thread::hardware_concurrency());
-  const ReadBandwidth read = measure_read_bandwidth(threads, int64_t{1} << 30);
+  const ReadBandwidth read = measure_read_bandwidth(cpu_threads(flags.threads), int64_t{1} << 30);
   const Spread speed = spread_of(tok_s);
   boost::json::object line = result_line("decode", "interpreter", executor->info().device);
   line["model_shape"] = flags.model.empty() ? flags.model_shape + " (dummy weights)" : flags.model;
@@ -218,7 +216,8 @@ Status run_prefill(const BenchFlags& flags) {
 void add_common(CLI::App& app, BenchFlags& flags) {
   app.add_option("--model", flags.model, "checkpoint directory or hub id; without it, dummy weights of --model-shape");
   app.add_option("--model-shape", flags.model_shape, "shape for dummy weights")->capture_default_str();
-  app.add_option("--threads", flags.threads, "CPU threads, 0: all")->check(CLI::Range(0, 1024));
+  app.add_option("--threads", flags.threads, "CPU threads, at most one a processor; 0: all processors")
+      ->check(CLI::Range(0, 1024));
   app.add_option("--runs", flags.runs, "repetitions after warm-up")->check(CLI::Range(1, 1000))->capture_default_str();
   app.add_option("--results", flags.results_dir,
                  "append the line to <machine>.ndjson in this folder, e.g. bench/results");

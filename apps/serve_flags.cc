@@ -42,7 +42,9 @@ void declare_model_flags(CLI::App& command, ServeFlags& flags) {
 void declare_engine_flags(CLI::App& command, ServeFlags& flags) {
   command.add_option("--device", flags.device, "auto, cpu, cuda or cuda:INDEX");
   command.add_flag("--require-gpu", flags.require_gpu, "Fail instead of falling back to the processor");
-  command.add_option("--threads,-t", flags.threads, "Processor threads that compute; 0: all")
+  command
+      .add_option("--threads,-t", flags.threads,
+                  "Processor threads that compute, at most one a processor; 0: all processors")
       ->check(CLI::Range(0, 1024));
   command.add_option("--kv-cache-memory-bytes", flags.kv_bytes, "Memory of the KV pages")
       ->check(CLI::Range(int64_t{1} << 20, int64_t{1} << 44));

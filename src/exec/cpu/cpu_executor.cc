@@ -113,7 +113,8 @@ class CpuExecutor final : public Executor {
   Status build(std::shared_ptr<const Model> model) {
     shared_.model = std::move(model);
     RETURN_IF_ERROR(choose_simd());
-    const int32_t threads = options_.threads > 0 ? options_.threads : usable_processors();
+    const int32_t threads =
+        options_.threads_exact && options_.threads > 0 ? options_.threads : cpu_threads(options_.threads);
     shared_.workers = options_.workers > 0 ? options_.workers : threads;
     shared_.rows_max = options_.block_rows;
     ASSIGN_OR_RETURN(program_, compile(shared_.config(), cpu_spec(shared_.workers), options_.block_rows));
@@ -188,7 +189,11 @@ class CpuExecutor final : public Executor {
   void fill_info() {
     const ModelConfig& config = shared_.config();
     info_.name = "cpu";
-    info_.device = std::to_string(interpreter_->threads()) + " threads, " + shared_.kernels->name;
+    info_.device = std::to_string(interpreter_->threads()) + " threads";
+    if (const int32_t usable = usable_processors(); options_.threads > usable && !options_.threads_exact)
+      info_.device += " (not " + std::to_string(options_.threads) + ": this process may use " + std::to_string(usable) +
+                      (usable == 1 ? " processor)" : " processors)");
+    info_.device += std::string(", ") + shared_.kernels->name;
     info_.vocab_size = config.vocab_size;
     info_.context_max = context_max_;
     info_.window = config.sliding_layers() > 0 ? config.window : 0;
@@ -306,6 +311,11 @@ class CpuExecutor final : public Executor {
 
 }  // namespace
 }  // namespace cpu
+
+int32_t cpu_threads(int32_t wanted) {
+  const int32_t usable = cpu::usable_processors();
+  return wanted > 0 ? std::min(wanted, usable) : usable;
+}
 
 Result<std::unique_ptr<Executor>> make_cpu_executor(std::shared_ptr<const Model> model,
                                                     const CpuExecutorOptions& options) {

@@ -18,7 +18,7 @@ namespace boreas {
 struct Program;
 
 struct CpuExecutorOptions {
-  int32_t threads = 0;  // 0: as many as this process may use processors (processors.h)
+  int32_t threads = 0;  // 0: as many as this process may use processors; at most that many in any case
   int32_t workers = 0;  // virtual SMs; 0: as many as threads
   int32_t sequence_slots = 64;
   int32_t block_rows = 64;              // tokens that run through the layers together
@@ -29,9 +29,14 @@ struct CpuExecutorOptions {
   int32_t pages_sliding = 0;
   const char* simd = nullptr;               // "portable", "avx2", "avx512"; null: the best this processor has
   std::optional<uint64_t> interleave_seed;  // tests: adversarial order of tasks, see interpreter.h
+  bool threads_exact = false;               // tests: threads beyond the processors
   // Tests: may alter a program after it was proved, to show that the interpreter notices.
   std::function<void(Program&)> mutate_program;
 };
+
+// Threads that an executor starts if `wanted` are asked for: one a processor that this process may use at most, because
+// more would only wait for each other; 0 asks for as many. ExecutorInfo::device says so where that is fewer.
+int32_t cpu_threads(int32_t wanted);
 
 // Error: an option out of range, an unsupported SIMD level, a program that does not verify, not enough memory or
 // threads. submit() computes the step before it returns. After an Error of submit() (the program could not go on) every

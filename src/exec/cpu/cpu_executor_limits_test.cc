@@ -1,6 +1,7 @@
 // The CPU executor under what it does not expect: broken weights, programs that cannot go on, plans at their limits,
 // more threads than work, several executors at once, and plans that break the contract.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <iostream>
 #include <limits>
@@ -123,6 +124,7 @@ TEST(CpuExecutorLimits, AStuckProgramIsAnErrorNowAndLater) {
     CpuExecutorOptions options = small_options();
     options.workers = 4;
     options.threads = 1 + tried % 4;
+    options.threads_exact = true;
     const size_t index = prng.below(static_cast<uint32_t>(whole->tasks.size()));
     options.mutate_program = [&](Program& program) { program.tasks[index] = TaskDesc{}; };
     const std::unique_ptr<Executor> executor = make_executor(tiny_model(), options);
@@ -246,25 +248,31 @@ TEST(CpuExecutorLimits, PagesThatLeftTheWindowAreNotLookedAt) {
 }
 
 // ---- threads
-std::vector<TokenId> decode(int32_t threads, int32_t workers, std::optional<uint64_t> interleave_seed, int32_t steps) {
-  CpuExecutorOptions options = small_options();
-  options.threads = threads;
-  options.workers = workers;
-  options.interleave_seed = interleave_seed;
-  const std::unique_ptr<Executor> executor = make_executor(tiny_model(), options);
-  executor->open_sequence(3, {});
+std::vector<TokenId> decode_on(Executor& executor, int32_t steps, std::chrono::milliseconds pause) {
+  executor.open_sequence(3, {});
   const std::vector<TokenId> prompt = random_tokens(17, 30);
   const std::vector<PageId> pages = pages_from(0, 4);
   StepRow row = row_of(3, 0, prompt, pages, LogitsWanted::kLast);
   std::vector<TokenId> out;
   for (int32_t step = 0; step < steps; ++step) {
-    const Result<StepResult> result = run_plan(*executor, plan_of({row}));
+    std::this_thread::sleep_for(pause);
+    const Result<StepResult> result = run_plan(executor, plan_of({row}));
     CHECK(result.ok());
     out.push_back(result->rows[0].sampled.id);
     row.position += row.tokens.empty() ? 1 : static_cast<int32_t>(row.tokens.size());
     row.tokens = {};
   }
+  executor.close_sequence(3);
   return out;
+}
+
+std::vector<TokenId> decode(int32_t threads, int32_t workers, std::optional<uint64_t> interleave_seed, int32_t steps) {
+  CpuExecutorOptions options = small_options();
+  options.threads = threads;
+  options.threads_exact = true;
+  options.workers = workers;
+  options.interleave_seed = interleave_seed;
+  return decode_on(*make_executor(tiny_model(), options), steps, std::chrono::milliseconds(0));
 }
 
 TEST(CpuExecutorLimits, MoreThreadsThanWorkersOrProcessors) {
@@ -275,8 +283,41 @@ TEST(CpuExecutorLimits, MoreThreadsThanWorkersOrProcessors) {
   EXPECT_EQ(decode(4, 16, 5, 40), expected);  // interleaved: one thread whatever was asked for
   CpuExecutorOptions options = small_options();
   options.threads = 8;
+  options.threads_exact = true;
   options.workers = 3;
-  EXPECT_NE(make_executor(tiny_model(), options)->info().device.find("3 threads"), std::string::npos);
+  EXPECT_EQ(make_executor(tiny_model(), options)->info().device.rfind("3 threads, ", 0), 0u);
+}
+
+TEST(CpuExecutorLimits, NoMoreThreadsThanProcessorsAndItIsSaid) {
+  const int32_t usable = cpu_threads(0);
+  EXPECT_EQ(cpu_threads(1), 1);
+  EXPECT_EQ(cpu_threads(usable), usable);
+  EXPECT_EQ(cpu_threads(1024), std::min(usable, 1024));
+  CpuExecutorOptions options = small_options();
+  options.threads = usable + 1;
+  const std::string device = make_executor(tiny_model(), options)->info().device;
+  EXPECT_EQ(device.rfind(std::to_string(usable) + " threads (not " + std::to_string(usable + 1) +
+                             ": this process may use " + std::to_string(usable) + " processor",
+                         0),
+            0u)
+      << device;
+  options.threads = usable;
+  const std::string as_asked = make_executor(tiny_model(), options)->info().device;
+  EXPECT_EQ(as_asked.find("not"), std::string::npos) << as_asked;
+}
+
+// Threads that come late, sleep or run other threads' workers: steps without a pause, with pauses, and both at once.
+TEST(CpuExecutorLimits, ThreadsSleepBetweenStepsAndWithin) {
+  const std::vector<TokenId> expected = decode(1, 1, {}, 12);
+  CpuExecutorOptions options = small_options();
+  options.threads = 6;
+  options.threads_exact = true;
+  options.workers = 9;
+  const std::unique_ptr<Executor> executor = make_executor(tiny_model(), options);
+  for (int32_t round = 0; round < 20; ++round) {
+    const auto pause = std::chrono::milliseconds(round % 4 == 3 ? 3 : 0);  // longer than a thread looks for work
+    EXPECT_EQ(decode_on(*executor, 12, pause), expected) << round;
+  }
 }
 
 TEST(CpuExecutorLimits, SeveralExecutorsAtOnce) {

@@ -45,6 +45,7 @@ TEST(CpuExecutor, EqualBitsForAnyNumberOfWorkersAndThreads) {
     CpuExecutorOptions options = small_options();
     options.workers = workers;
     options.threads = std::min(workers, 3);
+    options.threads_exact = true;
     EXPECT_EQ(logits_of(sequence(), 32, options), expected_logits()) << workers << " workers";
   }
 }
@@ -147,6 +148,7 @@ TEST(CpuExecutor, ARequestIsItselfWhateverItsNeighboursAndItsChunking) {
 TEST(CpuExecutor, ManySmallStepsGiveTheSameTokensWithThreads) {
   CpuExecutorOptions threaded = small_options();
   threaded.threads = 4;
+  threaded.threads_exact = true;
   Batch a(small_options()), b(threaded);
   for (Batch* batch : {&a, &b}) batch->open(3, random_tokens(5, 20));
   for (int32_t i = 0; i < 100; ++i) {

@@ -1,16 +1,19 @@
-// See interpreter.h. Threads own workers for good (worker w belongs to thread w mod threads), so a worker's own state
-// needs no locks; only hop epochs and the step's start and end cross threads.
+// See interpreter.h. A worker belongs to whoever holds its gate, so its own state needs no locks; only hop epochs,
+// gates and the counts of steps and progress cross threads.
 #include "exec/cpu/interpreter.h"
 
 #include <algorithm>
+#include <chrono>
 #include <thread>
 
 namespace boreas::cpu {
 namespace {
 
-// Looks at the lists before a thread sleeps: the most suffices for a hop between running threads; each time it did not,
-// the thread halves its own, and wins it back bit by bit.
+// Looks at the lists before a thread yields its processor: the most suffices for a hop between running threads; each
+// time it did not, the thread halves its own, and wins it back bit by bit.
 constexpr int32_t kLooksMax = 2000, kLooksMin = 30;
+constexpr int32_t kLooksAtOwn = 64;  // every so many looks are at all workers
+constexpr auto kYieldTime = std::chrono::milliseconds(1);
 constexpr const char* kStuck = "waits in vain: no list of any worker can go on";
 
 void pause_cpu() {
@@ -18,6 +21,42 @@ void pause_cpu() {
   __builtin_ia32_pause();
 #endif
 }
+
+// What a thread does that found nothing to run.
+class Patience {
+ public:
+  bool asks_all() const { return yields_ || looks_ % kLooksAtOwn == kLooksAtOwn - 1; }
+  void ran() {
+    if (!yields_) looks_max_ = std::min(kLooksMax, looks_max_ + looks_max_ / 8);
+    restart();
+  }
+  void restart() {
+    looks_ = 0;
+    yields_ = false;
+  }
+  // Pauses or yields; false: it is time to sleep.
+  bool look_again() {
+    if (++looks_ < looks_max_) {
+      pause_cpu();
+      return true;
+    }
+    const auto now = std::chrono::steady_clock::now();
+    if (!yields_) {
+      yields_ = true;
+      yield_end_ = now + kYieldTime;
+      looks_max_ = std::max(kLooksMin, looks_max_ / 2);
+    } else if (now >= yield_end_) {
+      return false;
+    }
+    std::this_thread::yield();
+    return true;
+  }
+
+ private:
+  int32_t looks_ = 0, looks_max_ = kLooksMax;
+  bool yields_ = false;
+  std::chrono::steady_clock::time_point yield_end_;
+};
 
 void run_body(OpContext& context, const TaskDesc& task) {
   switch (static_cast<Op>(task.op)) {
@@ -44,12 +83,12 @@ std::string Fault::describe(const Program& program) const {
          std::to_string(layer) + "): " + text;
 }
 
-// Threads that wait for steps. Thread 0 is the caller of run_step.
+// Threads 1 and up; thread 0 is the caller of run_step.
 class Interpreter::Threads {
  public:
-  Threads(Interpreter& owner, int32_t count) {
+  explicit Threads(Interpreter& owner) : owner_(owner) {
     try {
-      for (int32_t i = 1; i < count; ++i) threads_.emplace_back([this, &owner, i] { serve(owner, i); });
+      for (int32_t i = 1; i < owner.options_.threads; ++i) threads_.emplace_back([&owner, i] { owner.run_thread(i); });
     } catch (...) {  // no more threads to be had: the caller reports it
       stop();
       throw;
@@ -57,50 +96,15 @@ class Interpreter::Threads {
   }
   ~Threads() { stop(); }
 
-  void start() {
-    running_.store(static_cast<int32_t>(threads_.size()), std::memory_order_relaxed);
-    next_generation();
-  }
-  void join() {
-    for (int32_t running = running_.load(std::memory_order_acquire); running > 0;
-         running = running_.load(std::memory_order_acquire))
-      wait_while_equal(running_, running);
-  }
-
  private:
-  // Steps follow each other closely while something is decoded: look for a while before going to sleep.
-  static void wait_while_equal(const std::atomic<int32_t>& word, int32_t old) {
-    for (int32_t looks = 0; looks < kLooksMax; ++looks) {
-      if (word.load(std::memory_order_acquire) != old) return;
-      pause_cpu();
-    }
-    word.wait(old, std::memory_order_acquire);
-  }
-  void next_generation() {
-    generation_.fetch_add(1, std::memory_order_release);
-    generation_.notify_all();
-  }
   void stop() {
-    stop_.store(true, std::memory_order_relaxed);  // published by the generation
-    next_generation();
+    owner_.stop_.store(true, std::memory_order_relaxed);  // published by the count of progress
+    owner_.advance();
     for (std::thread& thread : threads_) thread.join();
   }
 
-  void serve(Interpreter& owner, int32_t index) {
-    for (int32_t seen = 0;;) {
-      wait_while_equal(generation_, seen);
-      seen = generation_.load(std::memory_order_acquire);
-      if (stop_.load(std::memory_order_relaxed)) return;
-      owner.run_thread(index);
-      running_.fetch_sub(1, std::memory_order_release);
-      running_.notify_one();
-    }
-  }
-
+  Interpreter& owner_;
   std::vector<std::thread> threads_;
-  std::atomic<int32_t> generation_{0};
-  std::atomic<int32_t> running_{0};
-  std::atomic<bool> stop_{false};
 };
 
 Interpreter::Interpreter(Shared& shared, const InterpreterOptions& options) : shared_(shared), options_(options) {
@@ -108,29 +112,30 @@ Interpreter::Interpreter(Shared& shared, const InterpreterOptions& options) : sh
   for (size_t i = 0; i < workers_.size(); ++i) workers_[i].id = static_cast<int32_t>(i);
   options_.threads = std::clamp(options.threads, 1, shared.workers);
   if (options_.interleave_seed) options_.threads = 1;
+  gates_ = std::make_unique<Gate[]>(workers_.size());
+  unfinished_.store(0, std::memory_order_relaxed);
   idle_ = std::make_unique<IdleMark[]>(static_cast<size_t>(options_.threads));
-  threads_ = std::make_unique<Threads>(*this, options_.threads);
+  threads_ = std::make_unique<Threads>(*this);
 }
 
 Interpreter::~Interpreter() = default;
 
 std::optional<Fault> Interpreter::run_step() {
-  begin_step();
-  if (options_.interleave_seed) {
-    run_interleaved();
-  } else {
-    threads_->start();
-    run_thread(0);
-    threads_->join();
+  if (fault_state_.load(std::memory_order_acquire) == FaultState::kNone) {
+    begin_step();
+    if (options_.interleave_seed) run_interleaved();
+    else run_thread(0);
   }
-  ++shared_.step;
+  if (fault_state_.load(std::memory_order_acquire) == FaultState::kNone) {
+    ++shared_.step;
+    return {};
+  }
+  close_gates();
   return fault_;
 }
 
+// The last step is over, so nobody holds a gate; threads that have not noticed yet may join this step at once.
 void Interpreter::begin_step() {
-  progress_.store(0, std::memory_order_relaxed);
-  for (int32_t thread = 0; thread < options_.threads; ++thread)
-    idle_[static_cast<size_t>(thread)].progress.store(-1, std::memory_order_relaxed);
   for (Worker& worker : workers_) {
     std::fill(std::begin(worker.cursor), std::end(worker.cursor), 0);
     std::fill(std::begin(worker.arrivals), std::end(worker.arrivals), 0);
@@ -138,6 +143,25 @@ void Interpreter::begin_step() {
     worker.bytes_read = 0;
     worker.experts_hit = 0;
   }
+  if (options_.interleave_seed) return;
+  unfinished_.store(shared_.workers, std::memory_order_release);
+  for (size_t w = 0; w < workers_.size(); ++w) gates_[w].state.store(Gate::kOpen, std::memory_order_release);
+  advance();
+}
+
+// After a fault nothing may touch what the caller is about to change: waits until no body runs and lets none begin.
+void Interpreter::close_gates() {
+  for (size_t w = 0; w < workers_.size(); ++w) {
+    for (int32_t open = Gate::kOpen; !gates_[w].state.compare_exchange_weak(open, Gate::kClosed); open = Gate::kOpen) {
+      if (open == Gate::kClosed) break;
+      if (open == Gate::kHeld) std::this_thread::yield();
+    }
+  }
+}
+
+bool Interpreter::step_over() const {
+  return unfinished_.load(std::memory_order_acquire) == 0 ||
+         fault_state_.load(std::memory_order_acquire) == FaultState::kWritten;
 }
 
 bool Interpreter::ready(const Worker& worker, const TaskDesc& task) {
@@ -210,14 +234,27 @@ bool Interpreter::run_worker(Worker& worker, bool& done) {
   return ran;
 }
 
-bool Interpreter::run_workers_of(int32_t thread, bool& all_done) {
+// If the worker is free; true if anything ran or the last of its lists is done.
+bool Interpreter::visit(size_t index) {
+  Gate& gate = gates_[index];
+  if (gate.state.load(std::memory_order_relaxed) != Gate::kOpen) return false;
+  int32_t open = Gate::kOpen;
+  if (!gate.state.compare_exchange_strong(open, Gate::kHeld, std::memory_order_acquire)) return false;
+  bool done = false;
+  const bool ran = run_worker(workers_[index], done);
+  gate.state.store(done ? Gate::kClosed : Gate::kOpen, std::memory_order_release);
+  if (done) unfinished_.fetch_sub(1, std::memory_order_acq_rel);
+  return ran || done;
+}
+
+// The thread's own workers (w mod threads), so that their state stays in its caches; with `all` then those of others,
+// who may not be running at all.
+bool Interpreter::visit_workers(int32_t thread, bool all) {
+  const size_t stride = static_cast<size_t>(options_.threads);
   bool ran = false;
-  all_done = true;
-  for (size_t w = static_cast<size_t>(thread); w < workers_.size(); w += static_cast<size_t>(options_.threads)) {
-    bool done = false;
-    ran |= run_worker(workers_[w], done);
-    all_done = all_done && done;
-  }
+  for (size_t w = static_cast<size_t>(thread); w < workers_.size(); w += stride) ran |= visit(w);
+  if (!all || ran) return ran;
+  for (size_t i = 1; i < workers_.size() && !ran; ++i) ran = visit((static_cast<size_t>(thread) + i) % workers_.size());
   return ran;
 }
 
@@ -226,51 +263,45 @@ void Interpreter::advance() {
   progress_.notify_all();
 }
 
+// Thread 0 works until the step is over, the others as long as the interpreter lives.
 void Interpreter::run_thread(int32_t thread) {
-  std::atomic<int32_t>& idle_mark = idle_[static_cast<size_t>(thread)].progress;
-  int32_t looks = 0, looks_max = kLooksMax;
-  while (!faulted_.load(std::memory_order_relaxed)) {
-    const int32_t progress = progress_.load(std::memory_order_acquire);
-    bool all_done = true;
-    const bool ran = run_workers_of(thread, all_done);
-    if (all_done) {
-      idle_mark.store(IdleMark::kFinished);
-      return advance();
-    }
-    if (ran) {
+  std::atomic<int64_t>& mark = idle_[static_cast<size_t>(thread)].progress;
+  Patience patience;
+  while (thread == 0 ? !step_over() : !stop_.load(std::memory_order_relaxed)) {
+    const uint32_t progress = progress_.load(std::memory_order_acquire);
+    const bool all = patience.asks_all();
+    if (!step_over() && visit_workers(thread, all)) {
       advance();
-      looks_max = std::min(kLooksMax, looks_max + looks_max / 8);
-      looks = 0;
+      patience.ran();
       continue;
     }
-    pause_cpu();
-    if (++looks < looks_max) continue;
-    idle_mark.store(progress);
-    if (nobody_can_run(progress)) return report_stuck(thread);
+    if (patience.look_again() || !all) continue;
+    mark.store(progress);
+    if (!step_over() && nobody_can_run(progress)) report_stuck();
     progress_.wait(progress, std::memory_order_acquire);
-    looks_max = std::max(kLooksMin, looks_max / 2);
-    looks = 0;
+    mark.store(IdleMark::kLooking);
+    patience.restart();
   }
 }
 
-// Exact. Suppose all marks equal `progress` and some task could still run; take the first that does, on thread X. X
-// found it blocked after reading `progress`, so a word it waits for was published since, by thread Y. Not after Y's
-// mark: the task would not be the first. So before Y's look; then Y raised the count to `progress` at most, and X,
-// which read that count (acquire) from a chain of raises (release), saw the word. A contradiction.
-// Marks are stored and read in one total order, so of several threads that mark the last count at once, one sees all.
-bool Interpreter::nobody_can_run(int32_t progress) const {
-  for (int32_t thread = 0; thread < options_.threads; ++thread) {
-    const int32_t mark = idle_[static_cast<size_t>(thread)].progress.load();
-    if (mark != progress && mark != IdleMark::kFinished) return false;
-  }
+// Exact. Each thread stores its mark after a visit of all workers that began with reading `progress` and ran nothing.
+// Suppose all marks equal `progress` and a task of worker W could still run. Of these visits look at the one that came
+// last to W. It held W's gate: had another thread held it, that thread's own last visit would have come later. It found
+// the task blocked, so a word that the task waits for was published later, by thread Y, which then raised the count
+// before it read it again for its last visit. So the reader of W saw a count that Y had raised (acquire, from a chain
+// of releases), and the word with it. A contradiction. Marks are stored and read in one total order, so of several
+// threads that mark the last count at once, one sees all. Thread 0 has no such mark between steps.
+bool Interpreter::nobody_can_run(uint32_t progress) const {
+  for (int32_t thread = 0; thread < options_.threads; ++thread)
+    if (idle_[static_cast<size_t>(thread)].progress.load() != int64_t{progress}) return false;
   return progress_.load() == progress;
 }
 
-void Interpreter::report_stuck(int32_t thread) {
-  for (size_t w = static_cast<size_t>(thread); w < workers_.size(); w += static_cast<size_t>(options_.threads))
+void Interpreter::report_stuck() {
+  for (Worker& worker : workers_)
     for (Role role : {Role::kProducer, Role::kRouter, Role::kMessenger, Role::kConsumer})
-      if (workers_[w].cursor[static_cast<size_t>(role)] < shared_.program->list(workers_[w].id, role).size())
-        return report(workers_[w], role, kStuck);
+      if (worker.cursor[static_cast<size_t>(role)] < shared_.program->list(worker.id, role).size())
+        return report(worker, role, kStuck);
 }
 
 // Every lane of every worker gets a random priority, redrawn now and then: some starve for a while, others race ahead.
@@ -284,7 +315,7 @@ void Interpreter::run_interleaved() {
   for (size_t w = 0; w < workers_.size(); ++w)
     for (int32_t role = 0; role < kRoles; ++role) lanes.push_back({w, static_cast<Role>(role)});
   uint32_t until_redraw = 0;
-  while (!faulted_) {
+  while (fault_state_.load(std::memory_order_relaxed) == FaultState::kNone) {
     if (until_redraw-- == 0) {
       for (size_t i = lanes.size(); i > 1; --i) std::swap(lanes[i - 1], lanes[prng.below(static_cast<uint32_t>(i))]);
       until_redraw = 1 + prng.below(3 * static_cast<uint32_t>(lanes.size()));
@@ -307,8 +338,10 @@ void Interpreter::run_interleaved() {
 }
 
 void Interpreter::report(const Worker& worker, Role role, const std::string& text) {
-  if (faulted_.exchange(true)) return;
+  FaultState none = FaultState::kNone;
+  if (!fault_state_.compare_exchange_strong(none, FaultState::kClaimed)) return;
   fault_ = Fault{worker.id, role, static_cast<int32_t>(worker.cursor[static_cast<size_t>(role)]), text};
+  fault_state_.store(FaultState::kWritten, std::memory_order_release);
   advance();  // wakes the others, who see that it is over
 }
 
