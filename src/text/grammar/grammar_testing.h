@@ -2,6 +2,7 @@
 // picks any allowed token.
 #pragma once
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <memory>
 #include <string>
@@ -64,6 +65,10 @@ inline std::string write_at_random(const std::shared_ptr<const Grammar>& grammar
       if (mask.allows(id)) allowed.push_back(id);
     }
     if (allowed.empty()) return "(nothing is allowed behind " + text + ")";
+    const auto opens = [&](TokenId id) { return trie.bytes_of(id).find_first_of("{[") != std::string_view::npos; };
+    if (written > eager + 300 && !std::all_of(allowed.begin(), allowed.end(), opens)) {
+      allowed.erase(std::remove_if(allowed.begin(), allowed.end(), opens), allowed.end());
+    }
     TokenId picked = allowed[prng.below(static_cast<uint32_t>(allowed.size()))];
     constexpr std::string_view kClosing = "\"}]0n1tf";
     for (size_t i = 0, first = prng.below(8); written > eager && i < 8 && prng.below(8) != 0; ++i) {

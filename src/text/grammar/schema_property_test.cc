@@ -26,6 +26,7 @@ int rounds(int usual) {
 TEST(SchemaPropertyTest, WhateverIsWrittenUnderTheMasksIsValid) {
   const TokenTrie trie = test_trie();
   int compiled = 0;
+  int endless = 0;  // schemas that contain themselves several times: what is written at random grows without end
   const int count = rounds(400);
   for (int round = 0; round < count; ++round) {
     const uint64_t seed = 1000 + static_cast<uint64_t>(round);
@@ -42,12 +43,17 @@ TEST(SchemaPropertyTest, WhateverIsWrittenUnderTheMasksIsValid) {
     ++compiled;
     for (int text = 0; text < 6; ++text) {
       const std::string written = write_at_random(*grammar, trie, prng, 5 * text);
+      if (written.starts_with("(no end")) {
+        ++endless;
+        break;
+      }
       const Result<json::value> value = parse_json_exact(written, 200);
       ASSERT_TRUE(value.ok()) << "seed " << seed << ": " << written << "\n" << schema;
       ASSERT_TRUE(SchemaValidator(schema).valid(*value)) << "seed " << seed << ": " << written << "\n" << schema;
     }
   }
   EXPECT_GT(compiled, count / 2);
+  EXPECT_LE(endless, 1 + count / 200);
 }
 
 // Every token's bit is what the grammar says about its bytes, before and after states were remembered or dropped.
@@ -135,7 +141,7 @@ TEST(SchemaPropertyTest, ShortTextsEqualBruteForce) {
       for (const std::string& begin : open) {
         for (const char c : std::string_view(alphabet)) {
           const std::string text = begin + c;
-          if (longer.size() < 30'000) longer.push_back(text);
+          if (longer.size() < 12'000) longer.push_back(text);
           const Result<json::value> value = parse_json_exact(text);
           const bool taken = accepts(grammar, text);
           const bool wanted = value.ok() && validator.valid(*value);
