@@ -60,8 +60,10 @@ bool EngineCore::save_page(PagePoolKind kind, PageId page, SwappedPages::Page& s
     return true;
   }
   saved.host = host_pages_.add(kind, saved.version);
+  const std::span<std::byte> bytes = host_pages_.bytes(saved.host);
+  if (bytes.empty()) return true;  // the model has no layers of this kind
   ++counters_.swapped_out_pages;
-  const Status status = executor_.save_page(kind, page, host_pages_.bytes(saved.host));
+  const Status status = executor_.save_page(kind, page, bytes);
   if (!status.ok()) fault(status.error().message);
   return status.ok();
 }
@@ -123,8 +125,10 @@ void EngineCore::swap_in(Sequence& sequence) {
 bool EngineCore::restore_pages(Sequence& sequence, const SwappedPages& swapped, const std::vector<bool>& full_missing,
                                const std::vector<bool>& sliding_missing) {
   const auto restore = [&](PagePoolKind kind, PageId page, HostPageId host) {
+    const std::span<const std::byte> bytes = host_pages_.bytes(host);
+    if (bytes.empty()) return true;
     ++counters_.swapped_in_pages;
-    const Status status = executor_.restore_page(kind, page, host_pages_.bytes(host));
+    const Status status = executor_.restore_page(kind, page, bytes);
     if (!status.ok()) fault(status.error().message);
     return status.ok();
   };

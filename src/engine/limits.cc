@@ -6,6 +6,11 @@
 #include "engine/page_ledger.h"
 
 namespace boreas {
+namespace {
+
+constexpr int64_t kCountedPagesMax = 1 << 20;  // of a pool that exists nowhere: 8 MiB of reference counts
+
+}  // namespace
 
 EngineLimits make_limits(const ExecutorInfo& info, const EngineOptions& options) {
   EngineLimits limits;
@@ -22,13 +27,21 @@ EngineLimits make_limits(const ExecutorInfo& info, const EngineOptions& options)
                                  limits.step_tokens_max - PageLedger::kChunkPositionsMin + 1});
   CHECK(limits.running_max > 0);
 
-  limits.context_max = std::min(info.context_max, info.pages_full * kPagePositions);
-  if (options.context_max > 0) limits.context_max = std::min(limits.context_max, options.context_max);
+  const bool has_full_layers = info.page_bytes_full > 0;
+  int64_t context = info.context_max;
+  if (options.context_max > 0) context = std::min<int64_t>(context, options.context_max);
+  if (has_full_layers) context = std::min(context, int64_t{info.pages_full} * kPagePositions);
   if (info.window > 0 &&
       info.pages_sliding < PageLedger::sliding_pages_max(info.window, PageLedger::kChunkPositionsMin)) {
-    limits.context_max = std::min(limits.context_max, info.pages_sliding * kPagePositions);
+    context = std::min(context, int64_t{info.pages_sliding} * kPagePositions);
   }
-  CHECK(limits.context_max > 0);
+  CHECK(context > 0);
+  limits.context_max = static_cast<int32_t>(context);
+  const int64_t pages_of_one = pages_for(limits.context_max);
+  limits.pages_full =
+      has_full_layers
+          ? info.pages_full
+          : static_cast<int32_t>(std::min(pages_of_one * limits.running_max, std::max(pages_of_one, kCountedPagesMax)));
   return limits;
 }
 

@@ -16,6 +16,9 @@ struct EngineLimits {
   // Positions of prompt and output together. Never more than the page pools hold for one sequence that is alone, so a
   // lone request always ends.
   int32_t context_max = 0;
+  // Of the full pool. A model without full-attention layers has no such pages; then the engine counts pages that exist
+  // nowhere, enough for all that run, because page tables and prefix cache are kept by them.
+  int32_t pages_full = 0;
   bool one_arithmetic = false;
   bool prefix_cache = false;
   bool exact_pages_only = false;  // of the prefix cache

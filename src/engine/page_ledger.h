@@ -23,7 +23,9 @@
 namespace boreas {
 
 constexpr int32_t page_of(int32_t position) { return position / kPagePositions; }
-constexpr int32_t pages_for(int32_t positions) { return (positions + kPagePositions - 1) / kPagePositions; }
+constexpr int32_t pages_for(int32_t positions) {
+  return positions / kPagePositions + (positions % kPagePositions != 0);
+}
 
 // The page tables of one sequence, both indexed by page index. Entries of `sliding` before sliding_first are stale.
 struct SequencePages {

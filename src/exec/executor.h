@@ -35,7 +35,7 @@ struct ExecutorInfo {
   int32_t tokens_max = 0;      // tokens of one plan, all rows together
   int32_t pages_full = 0;      // pages in the pool; ids 0..pages-1
   int32_t pages_sliding = 0;
-  int64_t page_bytes_full = 0;
+  int64_t page_bytes_full = 0;  // 0: the model has no such layers; rows may then name any full pages
   int64_t page_bytes_sliding = 0;
   int32_t steps_in_flight_max = 1;  // plans that may be submitted and not yet waited for
   bool one_arithmetic =

@@ -171,8 +171,8 @@ class CpuExecutor final : public Executor {
                                    : std::min(pages_context * options_.sequence_slots,
                                               (options_.kv_bytes - sliding * bytes_sliding) / bytes_full);
     if (options_.pages_full > 0) {
-      full = options_.pages_full;
-      sliding = options_.pages_sliding;
+      full = bytes_full == 0 ? 0 : options_.pages_full;
+      sliding = bytes_sliding == 0 ? 0 : options_.pages_sliding;
     }
     if ((bytes_sliding > 0 && sliding < 2) || (bytes_full > 0 && full < 1))
       return Error{"KV memory of " + std::to_string(options_.kv_bytes) +
