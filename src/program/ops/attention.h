@@ -1,6 +1,7 @@
 // ATTENTION: appends this step's K and V to the pages of the own pieces, then attends over these pieces: scores q . k /
-// sqrt(head_dim), causal and within the window, exp in fp32, page by page with a running maximum. Publishes (m, l, o)
-// of every non-empty piece as hop partial.
+// sqrt(head_dim), causal and within the window, exp in fp32, page by page with a running maximum. Publishes of every
+// non-empty piece as hop partial, with c = log2(e) / sqrt(head_dim) and sums over the keys that the row sees:
+// m = max q . k (not scaled), l = sum w, o = sum w v (not divided by l), w = 2^((q . k - m) c) rounded to bf16.
 #pragma once
 
 #include "program/access.h"

@@ -1,5 +1,6 @@
 // ATTENTION_MERGE: combines the pieces of its slice of (query head, dim) in ascending piece order:
-// o = sum_p 2^(m_p - M) o_p / sum_p 2^(m_p - M) l_p with M = max m_p; rounded to bf16; publishes hop attention.
+// o = sum_p w_p o_p / sum_p w_p l_p with w_p = 2^((m_p - M) c), M = max m_p, c = log2(e) / sqrt(head_dim): m_p is the
+// largest q . k of the piece without scale (attention.h). Rounded to bf16; publishes hop attention.
 #pragma once
 
 #include "program/access.h"
