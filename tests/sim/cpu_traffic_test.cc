@@ -1,34 +1,72 @@
 // The engine over the real CPU executor: random traffic with follow-up turns, shared prompts, cancels and pools that
-// are too small, compared with runs without the engine on an executor of its own: equal bits.
+// are too small, compared with runs without the engine on an executor of its own: equal bits. On the demo checkpoint
+// with text that it was made for, and on random models with other windows and layers.
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <fstream>
+#include <functional>
+#include <iterator>
 #include <memory>
+#include <string>
 
 #include "base/prng.h"
 #include "engine/core.h"
 #include "exec/cpu/cpu_executor.h"
 #include "lone_run.h"
 #include "model/model.h"
+#include "text/text.h"
 
 namespace boreas {
 namespace {
 
 constexpr int32_t kContextMax = 640;
 
-std::shared_ptr<const Model> make_model(int32_t window) {
+// What the traffic is made of.
+struct World {
+  std::string name;
+  std::shared_ptr<const Model> model;
+  std::function<std::vector<TokenId>(Prng&, int32_t count)> text;
+};
+
+World random_world(int32_t window, bool full_layers) {
   auto config = model_shape("tiny");
   CHECK(config.ok());
   config->window = window;
+  for (LayerConfig& layer : config->layers) layer.sliding = layer.sliding || !full_layers;
   auto model = make_dummy_model(*config);
   CHECK(model.ok());
-  return *model;
+  const int32_t last = config->vocab_size - 1;
+  return {"random weights, window " + std::to_string(window) + (full_layers ? "" : ", no full attention"), *model,
+          [last](Prng& prng, int32_t count) {
+            std::vector<TokenId> tokens;
+            for (int32_t i = 0; i < count; ++i) tokens.push_back(static_cast<TokenId>(prng.between(0, last)));
+            return tokens;
+          }};
+}
+
+// Pieces of the prompts that the checkpoint is judged by, as they stand in the file.
+World demo_world() {
+  const std::string directory = BOREAS_SOURCE_DIR "/models/demo";
+  auto model = load_model(directory);
+  CHECK(model.ok());
+  auto tokenizer = Tokenizer::load(directory);
+  CHECK(tokenizer.ok());
+  std::ifstream file(directory + "/held_out.jsonl");
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  text.resize(std::min(text.size(), text.find('\n', 200000)));
+  auto tokens = tokenizer->encode(text, {});
+  CHECK(tokens.ok() && tokens->size() > 20000);
+  return {"demo checkpoint", *model, [tokens = *tokens](Prng& prng, int32_t count) {
+            const auto first = prng.between(0, static_cast<int32_t>(tokens.size()) - count);
+            return std::vector<TokenId>(tokens.begin() + first, tokens.begin() + first + count);
+          }};
 }
 
 std::unique_ptr<Executor> make_executor(const std::shared_ptr<const Model>& model, int32_t pages_full,
                                         int32_t pages_sliding) {
   CpuExecutorOptions options;
-  options.threads = 1;
+  options.threads = model->config().hidden_size < 128 ? 1 : 0;
   options.sequence_slots = 6;
   options.block_rows = 32;
   options.tokens_max = kContextMax;
@@ -52,15 +90,16 @@ struct Sent {
 
 class Traffic {
  public:
-  Traffic(uint64_t seed, int32_t window) : prng_(seed), model_(make_model(window)) {
-    const int32_t context_pages = pages_for(kContextMax);
-    alone_ = make_executor(model_, context_pages, context_pages);
+  Traffic(uint64_t seed, const World& world) : prng_(seed), world_(world), system_(world.text(prng_, 150)) {
+    const int32_t context_pages = pages_for(kContextMax), window = world.model->config().window;
+    alone_ = make_executor(world.model, context_pages, context_pages);
     // The longest request fits, three of them do not.
     const int32_t sliding = 2 * PageLedger::sliding_pages_max(window, kPagePositions);
-    executor_ = make_executor(model_, context_pages + 4, std::max(sliding, 6));
+    executor_ = make_executor(world.model, context_pages + 2, std::max(sliding, 6));
     EngineOptions options;
     options.step_tokens_max = 96;
-    options.swap_bytes_max = executor_->info().page_bytes_full * 12;
+    const ExecutorInfo& info = executor_->info();
+    options.swap_bytes_max = std::max(info.page_bytes_full, info.page_bytes_sliding) * 6;
     core_ = std::make_unique<EngineCore>(*executor_, options, clock_);
   }
 
@@ -110,8 +149,9 @@ class Traffic {
       sent.arrival_step = earlier.arrival_step + pick(20, 150);
       if (chance(30)) request.prompt.resize(static_cast<size_t>(pick(1, static_cast<int32_t>(request.prompt.size()))));
     }
-    const int32_t vocab_size = model_->config().vocab_size;
-    for (int32_t t = pick(1, chance(40) ? 200 : 60); t > 0; --t) request.prompt.push_back(pick(0, vocab_size - 1));
+    if (request.prompt.empty() && chance(50)) request.prompt = system_;
+    const std::vector<TokenId> added = world_.text(prng_, pick(1, chance(40) ? 200 : 60));
+    request.prompt.insert(request.prompt.end(), added.begin(), added.end());
     request.prompt.resize(std::min(request.prompt.size(), size_t{kContextMax} - 150));
     request.max_tokens = pick(1, 120);
     request.choices = chance(25) ? pick(2, 3) : 1;
@@ -121,7 +161,7 @@ class Traffic {
     if (chance(30)) request.sampling.frequency_penalty = 0.3f;
     if (chance(30)) request.sampling.top_logprobs = 2;
     if (chance(15)) request.prompt_top_logprobs = 1;
-    if (chance(30)) request.stop_ids = {pick(0, vocab_size - 1)};
+    if (chance(30)) request.stop_ids = world_.text(prng_, 1);
     if (chance(15)) sent.cancel_step = sent.arrival_step + pick(0, 60);
   }
 
@@ -156,46 +196,52 @@ class Traffic {
   }
 
   Prng prng_;
-  std::shared_ptr<const Model> model_;
+  const World& world_;
+  std::vector<TokenId> system_;  // how many of the prompts begin
   std::unique_ptr<Executor> alone_, executor_;
   VirtualClock clock_;
   std::unique_ptr<EngineCore> core_;
   std::vector<Sent> sent_;
 };
 
-void run_traffic(uint64_t seed, int32_t window, EngineStats& total) {
-  SCOPED_TRACE("seed " + std::to_string(seed) + " window " + std::to_string(window));
-  Traffic traffic(seed, window);
-  traffic.plan(24);
+EngineStats run_traffic(uint64_t seed, const World& world, int32_t requests) {
+  SCOPED_TRACE(world.name + ", seed " + std::to_string(seed));
+  Traffic traffic(seed, world);
+  traffic.plan(requests);
   const EngineStats stats = traffic.run();
   traffic.compare();
   EXPECT_EQ(stats.pages_full_free, stats.pages_full);
   EXPECT_EQ(stats.pages_sliding_free, stats.pages_sliding);
   EXPECT_EQ(stats.swap_bytes_used, 0);
-  total.steps += stats.steps;
-  total.output_tokens += stats.output_tokens;
-  total.cached_tokens += stats.cached_tokens;
-  total.preemptions += stats.preemptions;
-  total.recomputations += stats.recomputations;
-  total.swapped_in_pages += stats.swapped_in_pages;
+  const auto number = [](int64_t value) { return static_cast<long long>(value); };
+  std::printf(
+      "%s, seed %llu: %lld steps, %lld tokens, %lld cached, %lld preemptions (%lld computed again), "
+      "%lld pages restored, %lld aborted\n",
+      world.name.c_str(), static_cast<unsigned long long>(seed), number(stats.steps), number(stats.output_tokens),
+      number(stats.cached_tokens), number(stats.preemptions), number(stats.recomputations),
+      number(stats.swapped_in_pages), number(stats.finished[static_cast<size_t>(FinishReason::kAbort)]));
+  EXPECT_GT(stats.cached_tokens, 0);
+  EXPECT_GT(stats.preemptions, 0);
+  return stats;
 }
 
-TEST(CpuTraffic, EqualsRunsAlone) {
-  EngineStats total;
+void run_traffics(const World& world, int32_t requests) {
+  int64_t restored = 0, recomputations = 0, aborted = 0;
   for (uint64_t seed = 1; seed <= 2; ++seed) {
-    run_traffic(seed, 16, total);
-    run_traffic(seed, 150, total);
+    const EngineStats stats = run_traffic(seed, world, requests);
+    restored += stats.swapped_in_pages;
+    recomputations += stats.recomputations;
+    aborted += stats.finished[static_cast<size_t>(FinishReason::kAbort)];
   }
-  std::printf(
-      "CPU executor: %lld steps, %lld tokens, %lld cached, %lld preemptions (%lld computed again), "
-      "%lld pages restored\n",
-      static_cast<long long>(total.steps), static_cast<long long>(total.output_tokens),
-      static_cast<long long>(total.cached_tokens), static_cast<long long>(total.preemptions),
-      static_cast<long long>(total.recomputations), static_cast<long long>(total.swapped_in_pages));
-  EXPECT_GT(total.cached_tokens, 1000);
-  EXPECT_GT(total.swapped_in_pages, 0);
-  EXPECT_GT(total.recomputations, 0);
+  EXPECT_GT(restored, 0);
+  EXPECT_GT(recomputations, 0);
+  EXPECT_GT(aborted, 0);
 }
+
+TEST(CpuTraffic, EqualsRunsAloneOnTheDemoCheckpoint) { run_traffics(demo_world(), 24); }
+TEST(CpuTraffic, EqualsRunsAloneWithASmallWindow) { run_traffics(random_world(16, true), 24); }
+TEST(CpuTraffic, EqualsRunsAloneWithALargeWindow) { run_traffics(random_world(150, true), 24); }
+TEST(CpuTraffic, EqualsRunsAloneWithoutFullAttention) { run_traffics(random_world(150, false), 24); }
 
 }  // namespace
 }  // namespace boreas
