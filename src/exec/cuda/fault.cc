@@ -26,6 +26,8 @@ std::string what_text(const FaultRecord& fault) {
       return "stage " + std::to_string(fault.hop_or_barrier) + " of the ring to be empty";
     case kWaitCredit:
       return "a credit of the ring";
+    case kWaitPublication:
+      return "its own worker's part of hop " + std::string(hop_name(fault.hop_or_barrier));
     default:
       return "wait " + std::to_string(fault.what) + " of " + std::to_string(fault.hop_or_barrier);
   }

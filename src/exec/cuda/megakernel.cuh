@@ -49,13 +49,13 @@ BOREAS_DEVICE void run_consumer(Worker<C>& w) {
   StreamTaker stream(w.params);
   TaskReader reader(w.params, w.worker(), Role::kConsumer, w.lane());
   for (Task task; reader.take(task);) {
-    opaque(w.thread);
+    w.forget();
     w.at.task = task.index;
     w.wait_barriers(task);
     run_body<C, Role::kConsumer>(w, task, stream);
     w.arrive(task);
     const int32_t hop = task.publish().hop;
-    if (hop >= 0 && w.thread == 0) w.announce(hop);
+    if (hop >= 0 && w.consumer_thread() == 0) w.announce(hop);
   }
 }
 
@@ -63,7 +63,7 @@ template <class C>
 BOREAS_DEVICE void run_messenger(Worker<C>& w) {
   TaskReader reader(w.params, w.worker(), Role::kMessenger, w.lane());
   for (Task task; reader.take(task);) {
-    opaque(w.thread);
+    w.forget();
     w.at.task = task.index;
     w.wait_barriers(task);
     run_body<C, Role::kMessenger>(w, task);
@@ -75,6 +75,7 @@ template <class C>
 BOREAS_DEVICE void run_router(Worker<C>& w) {
   TaskReader reader(w.params, w.worker(), Role::kRouter, w.lane());
   for (Task task; reader.take(task);) {
+    w.forget();
     w.at.task = task.index;
     w.wait_barriers(task);
     run_body<C, Role::kRouter>(w, task);
@@ -91,6 +92,7 @@ BOREAS_DEVICE void run_producer(Worker<C>& w, int32_t index) {
   bool pages_known = false;
   TaskReader reader(w.params, w.worker(), Role::kProducer, w.lane());
   for (Task task; reader.take(task);) {
+    w.forget();
     w.at.task = task.index;
     if (static_cast<Op>(task.op()) != Op::kLoad) continue;
     w.wait_barriers(task);
@@ -114,6 +116,7 @@ BOREAS_DEVICE void run_arrivals(Worker<C>& w) {
   int32_t chunks = 0;
   TaskReader reader(w.params, w.worker(), Role::kProducer, w.lane());
   for (Task task; reader.take(task);) {
+    w.forget();
     w.at.task = task.index;
     if (static_cast<Op>(task.op()) != Op::kLoad) continue;
     w.wait_barriers(task);

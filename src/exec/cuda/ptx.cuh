@@ -12,6 +12,7 @@
 #else
 
 #define BOREAS_DEVICE __device__ __forceinline__
+#define BOREAS_DEVICE_COLD static __device__ __noinline__
 #define BOREAS_UNROLL _Pragma("unroll")
 #define BOREAS_NO_UNROLL _Pragma("unroll 1")
 

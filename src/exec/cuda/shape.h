@@ -23,7 +23,7 @@ struct DemoShape {
 // The checkpoint of the goldens that GPU and CPU share (tests/golden/cohere2_moe/gpu).
 struct GoldenShape {
   static constexpr const char* kName = "golden";
-  static constexpr int32_t kHidden = 256, kQueryHeads = 4, kKvHeads = 2, kExpertWidth = 64, kDenseWidth = 256,
+  static constexpr int32_t kHidden = 256, kQueryHeads = 4, kKvHeads = 2, kExpertWidth = 64, kDenseWidth = 128,
                            kExperts = 8, kExpertsPerToken = 2, kVocabulary = 512;
 };
 
@@ -103,20 +103,41 @@ struct Cut : Shape {
   static constexpr int32_t kPartialRowWords = S::kKvHeads * kAttentionPieces * kQueries * kPartialWords;
 
   // ---- who owns what; the same cuts as program/place.cc
-  static constexpr Range slice_of(int32_t total, int32_t worker) { return slice(total, kWorkers, worker); }
+  // Where a cut is even, which the compiler knows, the general formulas (64-bit divisions) are not needed.
+  static constexpr bool kEvenGroups =
+      kWorkers % S::kKvHeads == 0 && kHeadQueryWidth % (2 * kGroupMin) == 0 && kHeadDim % (2 * kGroupMin) == 0;
+  static constexpr Range slice_of(int32_t total, int32_t worker) {
+    if (total % kWorkers == 0) return {worker * (total / kWorkers), total / kWorkers};
+    return slice(total, kWorkers, worker);
+  }
   struct Group {
     int32_t head;
     Range workers;
   };
   // The KV head a worker serves, and who serves it too. Heads are contiguous ranges of workers.
   static constexpr Group group_of(int32_t worker) {
+    if (kWorkers % S::kKvHeads == 0) return {worker / kGroupMin, {worker / kGroupMin * kGroupMin, kGroupMin}};
     int32_t head = static_cast<int32_t>(int64_t{worker} * S::kKvHeads / kWorkers);
     while (head_group(kWorkers, S::kKvHeads, head).end() <= worker) ++head;
     return {head, head_group(kWorkers, S::kKvHeads, head)};
   }
-  static constexpr Range q_slice(int32_t group, int32_t index) { return slice(kHeadQueryWidth, group, index, 2); }
-  static constexpr Range kv_slice(int32_t group, int32_t index) { return slice(kHeadDim, group, index, 2); }
-  static constexpr Range output_slice(int32_t group, int32_t index) { return slice(kHeadQueryWidth, group, index); }
+  static constexpr Range q_slice(int32_t group, int32_t index) {
+    if (kEvenGroups) return {index * kQSliceMax, kQSliceMax};
+    return slice(kHeadQueryWidth, group, index, 2);
+  }
+  static constexpr Range kv_slice(int32_t group, int32_t index) {
+    if (kEvenGroups) return {index * kKvSliceMax, kKvSliceMax};
+    return slice(kHeadDim, group, index, 2);
+  }
+  static constexpr Range output_slice(int32_t group, int32_t index) {
+    if (kEvenGroups) return {index * kOutputSliceMax, kOutputSliceMax};
+    return slice(kHeadQueryWidth, group, index);
+  }
+  static constexpr Range pieces_of(int32_t group, int32_t index) {
+    if (kEvenGroups && kAttentionPieces % kGroupMin == 0)
+      return {index * (kAttentionPieces / kGroupMin), kAttentionPieces / kGroupMin};
+    return pieces_of_worker(group, index);
+  }
 
   // ---- where units of re-laid weights lie in their regions (weight_layout.h), bytes
   static constexpr int64_t qkv_offset(int32_t worker) {

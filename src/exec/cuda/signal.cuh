@@ -42,6 +42,31 @@ BOREAS_DEVICE void stagger(const StepParams& params) {
   if (draw % 4 == 0) pause_clocks(draw >> 8);  // up to 65,536 clocks
 }
 
+// Fills the fault record and stops the kernel. Out of line: it is named at every wait.
+BOREAS_DEVICE_COLD void fail_wait(const StepParams& params, int32_t role, int32_t task_index, int32_t what,
+                                  int32_t where, uint32_t wanted, uint32_t seen) {
+  FaultRecord* fault = params.fault;
+  if (claim(&fault->claimed)) {
+    fault->worker = block_index();
+    fault->role = role;
+    fault->warp = thread_index() / 32;
+    fault->task = task_index;
+    fault->op = fault->layer = -1;
+    if (task_index >= 0) {
+      const TaskDesc& task = params.tasks[params.list_first[block_index() * kRoles + role] + task_index];
+      fault->op = task.op;
+      fault->layer = task.layer;
+    }
+    fault->what = what;
+    fault->hop_or_barrier = where;
+    fault->wanted = wanted;
+    fault->seen = seen;
+    store_release_system(&fault->complete, 1);
+  }
+  fence_system();
+  stop_kernel();
+}
+
 // Spins that end by a deadline.
 class Deadline {
  public:
@@ -51,33 +76,12 @@ class Deadline {
     if (++misses_ % 64 != 0) return;
     const uint64_t now = clock_now();
     if (begin_ == 0) begin_ = now;
-    if (now - begin_ > params_.deadline_clocks) fail(what, where, wanted, seen);
+    // What stalls within a worker mostly waits for somebody who waits for a hop: let that one speak first.
+    const uint64_t clocks = what == kWaitHop ? params_.deadline_clocks : 4 * params_.deadline_clocks;
+    if (now - begin_ > clocks) fail_wait(params_, at_.role, at_.task, what, where, wanted, seen);
   }
 
  private:
-  BOREAS_DEVICE void fail(WaitKind what, int32_t where, uint32_t wanted, uint32_t seen) {
-    FaultRecord* fault = params_.fault;
-    if (claim(&fault->claimed)) {
-      fault->worker = block_index();
-      fault->role = at_.role;
-      fault->warp = thread_index() / 32;
-      fault->task = at_.task;
-      fault->op = fault->layer = -1;
-      if (at_.task >= 0) {
-        const TaskDesc& task = params_.tasks[params_.list_first[block_index() * kRoles + at_.role] + at_.task];
-        fault->op = task.op;
-        fault->layer = task.layer;
-      }
-      fault->what = what;
-      fault->hop_or_barrier = where;
-      fault->wanted = wanted;
-      fault->seen = seen;
-      store_release_system(&fault->complete, 1);
-    }
-    fence_system();
-    stop_kernel();
-  }
-
   const StepParams& params_;
   const Standpoint& at_;
   uint64_t begin_ = 0;
@@ -100,28 +104,29 @@ BOREAS_DEVICE Word* hop_half(const StepParams& params, int32_t hop, uint32_t epo
   return params.hops[hop] + static_cast<uint64_t>(epoch & 1) * params.hop_half_words[hop];
 }
 
-// `kThreadsOf` threads gather `total` words, kBatch a thread in flight at a time: place(i) is word i's address, or null
-// if nobody writes it; store(i, k, word) takes it, k the word's number in its batch. Only words that were not there are
-// read again.
+// `kThreadsOf` threads gather `total` words of a hop's half, kBatch a thread in flight at a time: place(i) is word i's
+// number in the half, or -1 if nobody writes it; store(i, k, word) takes it, k the word's number in its batch. Only
+// words that were not there are read again.
 template <int32_t kThreadsOf, int32_t kBatch, class Place, class Store>
 BOREAS_DEVICE void gather_words(const StepParams& params, const Standpoint& at, int32_t thread, int32_t total,
                                 int32_t hop, uint32_t epoch, Place place, Store store) {
+  const Word* half = hop_half(params, hop, epoch);
+  BOREAS_NO_UNROLL
   for (int32_t first = thread; first < total; first += kThreadsOf * kBatch) {
     Word words[kBatch];
-    const Word* from[kBatch];
+    int32_t from[kBatch];
     uint32_t missing = 0;
     BOREAS_UNROLL
     for (int32_t k = 0; k < kBatch; ++k) {
       const int32_t i = first + k * kThreadsOf;
-      from[k] = i < total ? place(i) : nullptr;
-      if (from[k] != nullptr) missing |= 1u << k;
+      from[k] = i < total ? place(i) : -1;
+      if (from[k] >= 0) missing |= 1u << k;
     }
-    const uint32_t wanted = missing;
     Deadline deadline(params, at);
     while (true) {
       BOREAS_UNROLL
       for (int32_t k = 0; k < kBatch; ++k)
-        if (missing >> k & 1) words[k] = load_word(from[k]);
+        if (missing >> k & 1) words[k] = load_word(half + from[k]);
       uint32_t seen = 0;
       BOREAS_UNROLL
       for (int32_t k = 0; k < kBatch; ++k) {
@@ -134,8 +139,11 @@ BOREAS_DEVICE void gather_words(const StepParams& params, const Standpoint& at, 
       pause_clocks(params.poll_pause);
     }
     BOREAS_UNROLL
-    for (int32_t k = 0; k < kBatch; ++k)
-      if (wanted >> k & 1) store(first + k * kThreadsOf, k, words[k]);
+    for (int32_t k = 0; k < kBatch; ++k) {
+      int32_t i = first + k * kThreadsOf;
+      opaque(i);  // or the compiler works out all words' places at once, before the wait, and spills them
+      if (from[k] >= 0) store(i, k, words[k]);
+    }
   }
 }
 

@@ -29,7 +29,7 @@ struct FaultRecord {
   int32_t hop_or_barrier;
   uint32_t wanted, seen;
 };
-enum WaitKind : int32_t { kWaitBarrier, kWaitHop, kWaitChunkFull, kWaitChunkEmpty, kWaitCredit };
+enum WaitKind : int32_t { kWaitBarrier, kWaitHop, kWaitChunkFull, kWaitChunkEmpty, kWaitCredit, kWaitPublication };
 
 // What a row drew; lies in host memory that the device maps.
 struct RowOutcome {

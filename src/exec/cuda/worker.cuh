@@ -24,27 +24,41 @@ template <class C>
 struct Worker {
   const StepParams& params;
   Standpoint at;
-  int32_t thread;
+  int32_t thread, block, row_count, base;
   int32_t partial_half = 0;  // which half of the partial sums is written next
 
-  BOREAS_DEVICE Worker(const StepParams& step, Role role) : params(step), thread(thread_index()) {
-    opaque(thread);
+  BOREAS_DEVICE Worker(const StepParams& step, Role role) : params(step) {
     at.role = static_cast<int32_t>(role);
+    forget();
+  }
+  // Called before each task: what the compiler works out from these it must work out again. It would otherwise lift all
+  // bodies' addresses out of the loop over tasks and spill them.
+  BOREAS_DEVICE void forget() {
+    thread = thread_index();
+    block = block_index();
+    row_count = params.rows;
+    base = static_cast<int32_t>(shared_base());
+    opaque(thread);
+    opaque(block);
+    opaque(row_count);
+    opaque(base);
   }
 
-  BOREAS_DEVICE int32_t worker() const { return block_index(); }
-  BOREAS_DEVICE int32_t warp() const { return thread / 32; }
-  BOREAS_DEVICE int32_t lane() const { return thread % 32; }
-  BOREAS_DEVICE int32_t rows() const { return params.rows; }
+  BOREAS_DEVICE int32_t worker() const { return block; }
+  BOREAS_DEVICE int32_t warp() const { return thread >> 5; }
+  BOREAS_DEVICE int32_t lane() const { return thread & 31; }
+  // Numbers among the role's threads; as masks, so that the compiler knows their range.
+  BOREAS_DEVICE int32_t consumer_thread() const { return thread & (kConsumerThreads - 1); }
+  BOREAS_DEVICE int32_t messenger_thread() const { return thread & (kMessengerThreads - 1); }
+  static_assert(kConsumerThreads == 256 && kMessengerThreads == 128);
+  BOREAS_DEVICE int32_t rows() const { return row_count; }
   // Of its KV head, and its place in it.
   BOREAS_DEVICE typename C::Group group() const { return C::group_of(worker()); }
   BOREAS_DEVICE int32_t group_index() const { return worker() - group().workers.first; }
 
-  BOREAS_DEVICE uint32_t scratch(uint32_t ScratchMap::*field) const { return shared_base() + params.scratch.*field; }
-  BOREAS_DEVICE uint32_t ring() const { return shared_base() + params.ring_offset; }
-  BOREAS_DEVICE uint32_t slot(Slot which) const {
-    return shared_base() + params.slot_offset[static_cast<int32_t>(which)];
-  }
+  BOREAS_DEVICE uint32_t scratch(uint32_t ScratchMap::*field) const { return base + params.scratch.*field; }
+  BOREAS_DEVICE uint32_t ring() const { return base + params.ring_offset; }
+  BOREAS_DEVICE uint32_t slot(Slot which) const { return base + params.slot_offset[static_cast<int32_t>(which)]; }
 
   // ---- barriers of a task
   BOREAS_DEVICE void wait_barriers(const Task& task) {
@@ -81,7 +95,7 @@ struct Worker {
   BOREAS_DEVICE void announce(int32_t hop) { mbarrier_arrive(scratch(&ScratchMap::published) + hop * kBarrierBytes); }
   BOREAS_DEVICE void wait_own_publication(const HopWait& wait) {
     stagger(params);
-    wait_phase(params, at, scratch(&ScratchMap::published) + wait.hop * kBarrierBytes, wait.use & 1, kWaitHop,
+    wait_phase(params, at, scratch(&ScratchMap::published) + wait.hop * kBarrierBytes, wait.use & 1, kWaitPublication,
                wait.hop);
     pause_clocks(params.poll_delay[wait.hop]);
   }
@@ -105,8 +119,7 @@ struct Worker {
     return choice == 0xff ? -1 : choice;
   }
   BOREAS_DEVICE float route_weight(int32_t slot_id, int32_t row, int32_t choice) const {
-    return load_shared_float(shared_base() + params.slot_offset[slot_id] + (row * C::kExpertsPerToken + choice) * 8 +
-                             4);
+    return load_shared_float(base + params.slot_offset[slot_id] + (row * C::kExpertsPerToken + choice) * 8 + 4);
   }
   static BOREAS_DEVICE int32_t load_byte(uint32_t address) {
     return static_cast<int32_t>(load_shared_32(address & ~3u) >> (address % 4 * 8) & 0xff);
@@ -124,7 +137,7 @@ struct Worker {
     const int32_t first = page_first + (piece - page_first % kAttentionPieces + kAttentionPieces) % kAttentionPieces;
     return {first, first > page_last ? 0 : (page_last - first) / kAttentionPieces + 1};
   }
-  BOREAS_DEVICE Range own_pieces() const { return pieces_of_worker(group().workers.count, group_index()); }
+  BOREAS_DEVICE Range own_pieces() const { return C::pieces_of(group().workers.count, group_index()); }
   // Address of the row's list of own page ids, by piece, then page.
   BOREAS_DEVICE uint32_t page_list(int32_t row, bool sliding) const {
     const int32_t entries = params.page_list_full + params.page_list_sliding;

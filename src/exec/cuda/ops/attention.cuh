@@ -83,8 +83,8 @@ struct Body<C, Op::kAttention> {
 
   // The pages of this launch's positions that belong to own pieces get their K and V. Reads of the next launch only.
   static BOREAS_DEVICE void append(const Worker<C>& w, bool sliding, int32_t layer, Range pieces) {
-    const bool value = w.thread >= kHeadDim;
-    const int32_t dim = w.thread % kHeadDim;
+    const bool value = w.consumer_thread() >= kHeadDim;
+    const int32_t dim = w.consumer_thread() % kHeadDim;
     for (int32_t row = 0; row < w.rows(); ++row) {
       const int32_t position = w.params.row[row].position, page = position / kLayoutPagePositions;
       const int32_t piece = page % kAttentionPieces;
@@ -128,7 +128,7 @@ struct Body<C, Op::kAttention> {
     const int32_t group_first = w.params.row[row].group_first;
     const int32_t first_position = w.params.row[group_first].position, last_position = w.params.row[row].position;
     if (last_position < base || first_position >= base + kKvHalfPositions) return;
-    const int32_t dim = w.thread % kGroupThreads;
+    const int32_t dim = w.consumer_thread() % kGroupThreads;
     for (int32_t from = group_first; from <= row; ++from) {
       const int32_t position = w.params.row[from].position - base;
       if (position < 0 || position >= kKvHalfPositions) continue;
@@ -231,7 +231,7 @@ struct Body<C, Op::kAttention> {
   // ---- the two groups' states become m, l and o of each query, and words of hop partial
   static BOREAS_DEVICE void publish(const Worker<C>& w, int32_t row, int32_t piece, AttentionState& state,
                                     const Publication& to, bool silent) {
-    const int32_t group = w.warp() / kGroupWarps, in_group = w.thread % kGroupThreads;
+    const int32_t group = w.warp() / kGroupWarps, in_group = w.consumer_thread() % kGroupThreads;
     BOREAS_UNROLL
     for (int32_t i = 0; i < 2; ++i) {
       BOREAS_UNROLL

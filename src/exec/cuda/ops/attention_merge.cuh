@@ -34,7 +34,7 @@ struct Body<C, Op::kAttentionMerge> {
     const Publication to = begin_publication(w, task);
     if (own.count == 0) return;
     w.wait_own_publication(wait);
-    const int32_t thread = w.thread - kConsumerThreads;
+    const int32_t thread = w.messenger_thread();
     for (int32_t row = 0; row < w.rows(); ++row) {
       merge_row(w, row, sliding, own, half, epoch);
       named_barrier(kMessengersMeet, kMessengerThreads);

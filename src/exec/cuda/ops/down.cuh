@@ -66,7 +66,7 @@ struct Body<C, Op::kDown> {
     const uint32_t residual = w.slot(Slot::kResidual), projected = w.slot(Slot::kProjected);
     const auto flush = [&] {
       partials.complete();
-      for (int32_t i = w.thread; i < partials.collected() * w.rows(); i += kConsumerThreads) {
+      for (int32_t i = w.consumer_thread(); i < partials.collected() * w.rows(); i += kConsumerThreads) {
         const int32_t row = i % w.rows(), column = first + i / w.rows(), at = (row * count + column) * 4;
         const float sum = (load_shared_float(residual + at) + load_shared_float(projected + at)) + partials.sum(i);
         const uint32_t rounded = pack_bf16(sum, 0.0f) & 0xffffu;
@@ -88,7 +88,7 @@ struct Body<C, Op::kDown> {
     if (is_silent(w, task)) return;
     const Publication to = begin_publication(w, task);
     const int32_t words = words_of_halves(count);
-    for (int32_t i = w.thread; i < w.rows() * words; i += kConsumerThreads) {
+    for (int32_t i = w.consumer_thread(); i < w.rows() * words; i += kConsumerThreads) {
       const int32_t row = i / words, word = i % words;
       publish_halves(to.half + (row * C::kWorkers + w.worker()) * C::kResidualWords + word,
                      w.scratch(&ScratchMap::outputs) + row * count * 2, word * kWordHalves, count, to.epoch);

@@ -12,7 +12,7 @@ struct Body<C, Op::kEmbed> {
     const int32_t first = task.arg(EmbedOp::kFirst), count = task.arg(EmbedOp::kCount);
     const Publication to = begin_publication(w, task);
     const uint32_t residual = w.slot(Slot::kResidual);
-    for (int32_t i = w.thread; i < w.rows() * count; i += kConsumerThreads) {
+    for (int32_t i = w.consumer_thread(); i < w.rows() * count; i += kConsumerThreads) {
       const int32_t row = i / count, column = i % count;
       const uint32_t value = embedding(w, token_of(w, row), first + column);
       store_shared_float(residual + i * 4, low_half(value));
@@ -21,7 +21,7 @@ struct Body<C, Op::kEmbed> {
     named_barrier(kConsumersMeet, kConsumerThreads);
     if (is_silent(w, task)) return;
     constexpr int32_t kWords = C::kResidualWords;
-    for (int32_t i = w.thread; i < w.rows() * kWords; i += kConsumerThreads) {
+    for (int32_t i = w.consumer_thread(); i < w.rows() * kWords; i += kConsumerThreads) {
       const int32_t row = i / kWords, word = i % kWords;
       if (word * kWordHalves >= count) continue;
       publish_halves(to.half + (row * C::kWorkers + w.worker()) * kWords + word,

@@ -10,38 +10,41 @@ struct Body<C, Op::kGather> {
   static BOREAS_DEVICE void run(Worker<C>& w, const Task& task) {
     const HopWait wait = task.wait();
     const uint32_t epoch = hop_epoch(w.params, wait.hop, wait.use);
-    const Word* half = hop_half(w.params, wait.hop, epoch);
     switch (static_cast<Slot>(task.arg(GatherOp::kSlot))) {
       case Slot::kQkv:
         w.wait_own_publication(wait);
-        gather_qkv(w, half, epoch);
+        gather_qkv(w, epoch);
         break;
       case Slot::kAttention:  // published by this very role before
         pause_clocks(w.params.poll_delay[wait.hop]);
-        gather_attention(w, half, epoch);
+        gather_attention(w, epoch);
         break;
       default:
         w.wait_own_publication(wait);
-        gather_inner(w, half, epoch, w.params.layers[task.layer()].router == kNoRouter);
+        gather_inner(w, epoch, w.params.layers[task.layer()].router == kNoRouter);
     }
   }
 
  private:
-  static constexpr int32_t kBatch = 8;  // words a thread has in flight
+  // Words a thread has in flight: all of one row's, as far as registers go.
+  static constexpr int32_t batch(int32_t words) {
+    const int64_t most = ceil_div(words, kMessengerThreads);
+    return most < 8 ? static_cast<int32_t>(most) : 8;
+  }
 
   // [row][worker][words]: q, k and v slices of the group's workers become [row][(queries + 2) * head_dim].
-  static BOREAS_DEVICE void gather_qkv(Worker<C>& w, const Word* half, uint32_t epoch) {
+  static BOREAS_DEVICE void gather_qkv(Worker<C>& w, uint32_t epoch) {
     const int32_t writers = w.group().workers.count, per_row = writers * C::kQkvWords;
     const uint32_t slot = w.slot(Slot::kQkv);
     const auto count_of = [&](int32_t index) {
       return C::q_slice(writers, index).count + 2 * C::kv_slice(writers, index).count;
     };
-    gather_words<kMessengerThreads, kBatch>(
-        w.params, w.at, w.thread - kConsumerThreads, w.rows() * per_row, static_cast<int32_t>(Hop::kQkv), epoch,
-        [&](int32_t i) -> const Word* {
+    gather_words<kMessengerThreads, batch(C::kGroupMin * C::kQkvWords)>(
+        w.params, w.at, w.messenger_thread(), w.rows() * per_row, static_cast<int32_t>(Hop::kQkv), epoch,
+        [&](int32_t i) -> int32_t {
           const int32_t row = i / per_row, index = i % per_row / C::kQkvWords, word = i % C::kQkvWords;
-          if (word * kWordHalves >= count_of(index)) return nullptr;
-          return half + (row * C::kWorkers + w.group().workers.first + index) * C::kQkvWords + word;
+          if (word * kWordHalves >= count_of(index)) return -1;
+          return (row * C::kWorkers + w.group().workers.first + index) * C::kQkvWords + word;
         },
         [&](int32_t i, int32_t, const Word& word) {
           const int32_t row = i / per_row, index = i % per_row / C::kQkvWords;
@@ -57,7 +60,7 @@ struct Body<C, Op::kGather> {
         });
   }
 
-  static BOREAS_DEVICE void gather_attention(Worker<C>& w, const Word* half, uint32_t epoch) {
+  static BOREAS_DEVICE void gather_attention(Worker<C>& w, uint32_t epoch) {
     constexpr int32_t kPerRow = C::kWorkers * C::kAttentionWords;
     constexpr bool kEven = C::kWorkers % C::kKvHeads == 0 && C::kHeadQueryWidth % (2 * C::kGroupMin) == 0;
     const uint32_t slot = w.slot(Slot::kAttention);
@@ -67,11 +70,11 @@ struct Body<C, Op::kGather> {
       slice.first += group.head * C::kHeadQueryWidth;
       return slice;
     };
-    gather_words<kMessengerThreads, kBatch>(
-        w.params, w.at, w.thread - kConsumerThreads, w.rows() * kPerRow, static_cast<int32_t>(Hop::kAttention), epoch,
-        [&](int32_t i) -> const Word* {
+    gather_words<kMessengerThreads, batch(kPerRow)>(
+        w.params, w.at, w.messenger_thread(), w.rows() * kPerRow, static_cast<int32_t>(Hop::kAttention), epoch,
+        [&](int32_t i) -> int32_t {
           const int32_t first = i % C::kAttentionWords * kWordHalves;
-          return first < slice_of(i % kPerRow / C::kAttentionWords).count ? half + i : nullptr;
+          return first < slice_of(i % kPerRow / C::kAttentionWords).count ? i : -1;
         },
         [&](int32_t i, int32_t, const Word& word) {
           const Range slice = slice_of(i % kPerRow / C::kAttentionWords);
@@ -81,19 +84,19 @@ struct Body<C, Op::kGather> {
   }
 
   // Vectors (row, choice) or rows one after the other, [vector][width].
-  static BOREAS_DEVICE void gather_inner(Worker<C>& w, const Word* half, uint32_t epoch, bool dense) {
-    if (dense) gather_vectors<C::kDenseWidth, C::kDenseWords>(w, half, epoch, w.rows());
-    else gather_vectors<C::kExpertWidth, C::kExpertWords>(w, half, epoch, w.rows() * C::kExpertsPerToken);
+  static BOREAS_DEVICE void gather_inner(Worker<C>& w, uint32_t epoch, bool dense) {
+    if (dense) gather_vectors<C::kDenseWidth, C::kDenseWords>(w, epoch, w.rows());
+    else gather_vectors<C::kExpertWidth, C::kExpertWords>(w, epoch, w.rows() * C::kExpertsPerToken);
   }
   template <int32_t kWidth, int32_t kWords>
-  static BOREAS_DEVICE void gather_vectors(Worker<C>& w, const Word* half, uint32_t epoch, int32_t vectors) {
+  static BOREAS_DEVICE void gather_vectors(Worker<C>& w, uint32_t epoch, int32_t vectors) {
     constexpr int32_t kPerVector = C::kWorkers * kWords;
     const uint32_t slot = w.slot(Slot::kInner);
-    gather_words<kMessengerThreads, kBatch>(
-        w.params, w.at, w.thread - kConsumerThreads, vectors * kPerVector, static_cast<int32_t>(Hop::kInner), epoch,
-        [&](int32_t i) -> const Word* {
+    gather_words<kMessengerThreads, batch(C::kExpertsPerToken * kPerVector)>(
+        w.params, w.at, w.messenger_thread(), vectors * kPerVector, static_cast<int32_t>(Hop::kInner), epoch,
+        [&](int32_t i) -> int32_t {
           const Range slice = C::slice_of(kWidth, i % kPerVector / kWords);
-          return i % kWords * kWordHalves < slice.count ? half + i : nullptr;
+          return i % kWords * kWordHalves < slice.count ? i : -1;
         },
         [&](int32_t i, int32_t, const Word& word) {
           const Range slice = C::slice_of(kWidth, i % kPerVector / kWords);

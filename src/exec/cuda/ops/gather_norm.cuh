@@ -15,8 +15,7 @@ struct Body<C, Op::kGatherNorm> {
   static BOREAS_DEVICE void run(Worker<C>& w, const Task& task) {
     const HopWait wait = task.wait();
     const uint32_t epoch = hop_epoch(w.params, wait.hop, wait.use);
-    const Word* half = hop_half(w.params, wait.hop, epoch);
-    const int32_t layer = task.layer(), thread = w.thread - kConsumerThreads;
+    const int32_t layer = task.layer(), thread = w.messenger_thread();
     const uint16_t* norm = w.params.norms + (layer < 0 ? w.params.layer_count : layer) * C::kHidden;
     uint32_t weights[kRounds][3];
     BOREAS_UNROLL
@@ -28,7 +27,7 @@ struct Body<C, Op::kGatherNorm> {
       Word words[kRounds];
       gather_words<kMessengerThreads, kRounds>(
           w.params, w.at, thread, kWords, wait.hop, epoch,
-          [&](int32_t i) { return values_of(i).count > 0 ? half + row * kWords + i : nullptr; },
+          [&](int32_t i) { return values_of(i).count > 0 ? row * kWords + i : -1; },
           [&](int32_t, int32_t round, const Word& word) { words[round] = word; });
       float squares = 0;
       BOREAS_UNROLL

@@ -33,11 +33,11 @@ struct Body<C, Op::kLmHead> {
     const RowsOperand x(w.slot(Slot::kNormed), w.rows(), w.lane());
     const auto operand = [&](int32_t) { return x; };
     BestLogit best;  // of one plan row: threads past the last whole multiple of rows sit out
-    const int32_t active = kConsumerThreads / w.rows() * w.rows(), row = w.thread % w.rows();
+    const int32_t active = kConsumerThreads / w.rows() * w.rows(), row = w.consumer_thread() % w.rows();
     stream_products<C>(w, stream, 1, count, C::kHidden, operand,
                        [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
-                         if (w.thread >= active) return;
-                         for (int32_t i = w.thread; i < rows * w.rows(); i += active) {
+                         if (w.consumer_thread() >= active) return;
+                         for (int32_t i = w.consumer_thread(); i < rows * w.rows(); i += active) {
                            const float logit = sums.sum(i) * w.params.logit_scale;
                            const int32_t id = first + begin + i / w.rows();
                            w.params.logits[static_cast<int64_t>(row) * C::kVocabulary + id] = logit;
@@ -53,11 +53,11 @@ struct Body<C, Op::kLmHead> {
                                                int32_t active) {
     const uint32_t scratch = w.scratch(&ScratchMap::partials);  // [threads] {order, id}
     named_barrier(kConsumersMeet, kConsumerThreads);
-    store_shared_32(scratch + w.thread * 8, best.order);
-    store_shared_32(scratch + w.thread * 8 + 4, static_cast<uint32_t>(best.id));
+    store_shared_32(scratch + w.consumer_thread() * 8, best.order);
+    store_shared_32(scratch + w.consumer_thread() * 8 + 4, static_cast<uint32_t>(best.id));
     named_barrier(kConsumersMeet, kConsumerThreads);
     const Publication to = begin_publication(w, task);
-    if (w.thread >= w.rows() || is_silent(w, task)) return;
+    if (w.consumer_thread() >= w.rows() || is_silent(w, task)) return;
     BestLogit all;
     for (int32_t i = row; i < active; i += w.rows()) {
       const Vec2 other = load_shared_64(scratch + i * 8);

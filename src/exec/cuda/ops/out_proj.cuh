@@ -14,7 +14,7 @@ struct Body<C, Op::kOutProj> {
     const uint32_t projected = w.slot(Slot::kProjected);
     stream_products<C>(
         w, stream, 1, count, C::kQueryWidth, operand, [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
-          for (int32_t i = w.thread; i < rows * w.rows(); i += kConsumerThreads)
+          for (int32_t i = w.consumer_thread(); i < rows * w.rows(); i += kConsumerThreads)
             store_shared_float(projected + (i % w.rows() * count + begin + i / w.rows()) * 4, sums.sum(i));
         });
   }

@@ -18,7 +18,7 @@ struct Body<C, Op::kQkv> {
     const auto operand = [&](int32_t) { return x; };
     stream_products<C>(
         w, stream, 1, count, C::kHidden, operand, [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
-          for (int32_t i = w.thread; i < rows / 2 * w.rows(); i += kConsumerThreads) {
+          for (int32_t i = w.consumer_thread(); i < rows / 2 * w.rows(); i += kConsumerThreads) {
             const int32_t pair = i / w.rows(), row = i % w.rows(), value = begin + 2 * pair;
             float even = sums.sum(2 * pair * w.rows() + row), odd = sums.sum((2 * pair + 1) * w.rows() + row);
             if (rope && value < q.count + k.count) {
@@ -35,7 +35,7 @@ struct Body<C, Op::kQkv> {
     if (is_silent(w, task)) return;
     const Publication to = begin_publication(w, task);
     const int32_t words = words_of_halves(count);
-    for (int32_t i = w.thread; i < w.rows() * words; i += kConsumerThreads) {
+    for (int32_t i = w.consumer_thread(); i < w.rows() * words; i += kConsumerThreads) {
       const int32_t row = i / words, word = i % words;
       publish_halves(to.half + (row * C::kWorkers + w.worker()) * C::kQkvWords + word,
                      w.scratch(&ScratchMap::outputs) + row * count * 2, word * kWordHalves, count, to.epoch);

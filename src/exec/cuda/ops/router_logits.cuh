@@ -17,7 +17,7 @@ struct Body<C, Op::kRouterLogits> {
     stream_products<C>(
         w, stream, 1, count, C::kHidden, operand, [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
           const int32_t sixths = words_of_halves(w.rows());
-          for (int32_t i = w.thread; i < rows * sixths; i += kConsumerThreads) {
+          for (int32_t i = w.consumer_thread(); i < rows * sixths; i += kConsumerThreads) {
             const int32_t expert = i / sixths, sixth = i % sixths;
             uint32_t payload[3];
             BOREAS_UNROLL

@@ -12,14 +12,12 @@ struct Body<C, Op::kSample> {
   static BOREAS_DEVICE void run(Worker<C>& w, const Task& task) {
     const HopWait wait = task.wait();
     const uint32_t epoch = hop_epoch(w.params, wait.hop, wait.use);
-    const Word* half = hop_half(w.params, wait.hop, epoch);
     const int32_t warp = w.warp() - kConsumerWarps;
     if (warp != 0) return;
     for (int32_t row = w.worker(); row < w.rows(); row += C::kWorkers) {
       BestLogit best;
       gather_words<32, 4>(
-          w.params, w.at, w.lane(), C::kWorkers, wait.hop, epoch,
-          [&](int32_t i) { return half + row * C::kWorkers + i; },
+          w.params, w.at, w.lane(), C::kWorkers, wait.hop, epoch, [&](int32_t i) { return row * C::kWorkers + i; },
           [&](int32_t, int32_t, const Word& word) {
             best.offer(word.payload[0], static_cast<int32_t>(word.payload[1]));
           });

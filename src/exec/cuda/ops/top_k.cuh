@@ -15,16 +15,14 @@ struct Body<C, Op::kTopK> {
   static BOREAS_DEVICE void run(Worker<C>& w, const Task& task) {
     const HopWait wait = task.wait();
     const uint32_t epoch = hop_epoch(w.params, wait.hop, wait.use);
-    const Word* half = hop_half(w.params, wait.hop, epoch);
     const int32_t slot = task.arg(TopKOp::kSlot), parity = w.route_parity(slot);
     wait_own(w, wait);
-    uint32_t hit[kPerLane] = {};  // bit e % 32 of word e / 32, the same in all lanes
-    int32_t chosen[kRowsMax];     // lane j: choice j of each row
+    uint32_t hit = 0;          // bit q: expert lane + 32 q is some row's choice
+    int32_t chosen[kRowsMax];  // lane j: choice j of each row
     for (int32_t sixth = 0; sixth < words_of_halves(w.rows()); ++sixth) {
       Word words[kPerLane];
       gather_words<32, kPerLane>(
-          w.params, w.at, w.lane(), C::kExperts, wait.hop, epoch,
-          [&](int32_t e) { return half + sixth * C::kExperts + e; },
+          w.params, w.at, w.lane(), C::kExperts, wait.hop, epoch, [&](int32_t e) { return sixth * C::kExperts + e; },
           [&](int32_t, int32_t q, const Word& word) { words[q] = word; });
       warp_sync();
       BOREAS_UNROLL
@@ -66,7 +64,7 @@ struct Body<C, Op::kTopK> {
 
   // Choices of a row by ascending expert into the slot; returns lane j's choice j.
   static BOREAS_DEVICE int32_t select(Worker<C>& w, int32_t slot, int32_t row, const Word (&words)[kPerLane], int32_t k,
-                                      uint32_t (&hit)[kPerLane]) {
+                                      uint32_t& hit) {
     uint32_t keys[kPerLane];
     BOREAS_UNROLL
     for (int32_t q = 0; q < kPerLane; ++q) {
@@ -77,31 +75,30 @@ struct Body<C, Op::kTopK> {
     for (int32_t round = 0; round < C::kExpertsPerToken; ++round) {
       uint32_t most = 0;
       BOREAS_UNROLL
-      for (uint32_t key : keys) most = key > most ? key : most;
+      for (int32_t q = 0; q < kPerLane; ++q) most = keys[q] > most ? keys[q] : most;
       most = reduce_max(most);
       BOREAS_UNROLL
-      for (uint32_t& key : keys)
-        if (key == most) key = 0;
+      for (int32_t q = 0; q < kPerLane; ++q) keys[q] = keys[q] == most ? 0 : keys[q];
       if (w.lane() == round) mine = most;
     }
     const bool has = w.lane() < C::kExpertsPerToken;
     const int32_t expert = has ? 127 - static_cast<int32_t>(mine & 127u) : 1 << 20;
     int32_t rank = 0;
+    BOREAS_UNROLL
     for (int32_t other = 0; other < C::kExpertsPerToken; ++other) {
       const int32_t its = static_cast<int32_t>(shuffle(static_cast<uint32_t>(expert), other));
       rank += its < expert;
-      BOREAS_UNROLL
-      for (int32_t q = 0; q < kPerLane; ++q)
-        if (its / 32 == q) hit[q] |= 1u << its % 32;
+      if (its % 32 == w.lane()) hit |= 1u << its / 32;
     }
     const float weight = 1.0f / (1.0f + exp2_approximate(-logit_of(mine) * kLog2E));
-    const uint32_t at = shared_base() + w.params.slot_offset[slot] + (row * C::kExpertsPerToken + rank) * 8;
+    const uint32_t at = w.base + w.params.slot_offset[slot] + (row * C::kExpertsPerToken + rank) * 8;
     if (has) {
       store_shared_32(at, static_cast<uint32_t>(expert));
       store_shared_float(at + 4, weight);
     }
     // Lane of rank j holds choice j from here on.
     int32_t by_rank = -1;
+    BOREAS_UNROLL
     for (int32_t other = 0; other < C::kExpertsPerToken; ++other) {
       const int32_t its_rank = static_cast<int32_t>(shuffle(static_cast<uint32_t>(rank), other));
       const int32_t its = static_cast<int32_t>(shuffle(static_cast<uint32_t>(expert), other));
@@ -121,12 +118,15 @@ struct Body<C, Op::kTopK> {
   }
 
   // Distinct experts in ascending order, and who chose them: bytes, written by one lane a word.
-  static BOREAS_DEVICE void write_experts(Worker<C>& w, int32_t parity, const uint32_t (&hit)[kPerLane],
+  static BOREAS_DEVICE void write_experts(Worker<C>& w, int32_t parity, uint32_t own_hits,
                                           const int32_t (&chosen)[kRowsMax]) {
     const uint32_t table = w.route_table(parity);
+    uint32_t hit[kPerLane];  // bit e % 32 of word e / 32, the same in all lanes
+    BOREAS_UNROLL
+    for (int32_t q = 0; q < kPerLane; ++q) hit[q] = ballot(own_hits >> q & 1);
     int32_t count = 0;
     BOREAS_UNROLL
-    for (uint32_t word : hit) count += bits_set(word);
+    for (int32_t q = 0; q < kPerLane; ++q) count += bits_set(hit[q]);
     if (w.lane() == 0) store_shared_32(table, static_cast<uint32_t>(count));
     const int32_t bytes = w.rows() * C::kExpertsPerToken * w.rows();
     for (int32_t i = w.lane() * 4; i < bytes; i += 128)

@@ -24,7 +24,7 @@ struct Body<C, Op::kUpGate> {
     const int32_t stride = routed ? C::kExpertsPerToken * count : count;
     stream_products<C>(
         w, stream, units, 2 * count, C::kHidden, operand, [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
-          for (int32_t i = w.thread; i < rows / 2 * w.rows(); i += kConsumerThreads) {
+          for (int32_t i = w.consumer_thread(); i < rows / 2 * w.rows(); i += kConsumerThreads) {
             const int32_t pair = i / w.rows(), row = i % w.rows();
             const int32_t all = begin / 2 + pair, unit = all / count;
             const int32_t choice = routed ? w.choice_of(parity, unit, row) : 0;
@@ -38,7 +38,7 @@ struct Body<C, Op::kUpGate> {
     const Publication to = begin_publication(w, task);
     const int32_t words = words_of_halves(count), choices = routed ? C::kExpertsPerToken : 1;
     const int32_t stride_words = routed ? C::kExpertWords : C::kDenseWords;
-    for (int32_t i = w.thread; i < w.rows() * choices * words; i += kConsumerThreads) {
+    for (int32_t i = w.consumer_thread(); i < w.rows() * choices * words; i += kConsumerThreads) {
       const int32_t vector = i / words, word = i % words;  // vector: row * choices + choice
       publish_halves(to.half + (vector * C::kWorkers + w.worker()) * stride_words + word,
                      w.scratch(&ScratchMap::outputs) + vector * count * 2, word * kWordHalves, count, to.epoch);
