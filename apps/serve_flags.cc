@@ -15,6 +15,20 @@ namespace json = boost::json;
 namespace {
 
 constexpr size_t kKeyFileBytesMax = 1 << 20;
+constexpr double kBytesPerGib = 1 << 30, kSwapGibMax = 1 << 16;
+
+// A number from low to high; not-a-number is none.
+CLI::Validator number_between(double low, double high) {
+  return CLI::Validator(
+      [low, high](const std::string& text) {
+        double value = 0;
+        const bool good = CLI::detail::lexical_cast(text, value) && value >= low && value <= high;
+        return good ? std::string()
+                    : "'" + text + "' is not a number from " + CLI::detail::to_string(low) + " to " +
+                          CLI::detail::to_string(high);
+      },
+      "NUMBER");
+}
 
 void declare_model_flags(CLI::App& command, ServeFlags& flags) {
   command.add_option(
@@ -67,6 +81,16 @@ void declare_engine_flags(CLI::App& command, ServeFlags& flags) {
   command.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching,!--disable-radix-cache",
                    flags.engine.prefix_cache, "Reuse the KV of equal prompt beginnings");
   command.add_flag("--prefix-cache-exact", flags.engine.prefix_cache_exact, "Reuse only what a prefill computed");
+  command
+      .add_option_function<double>(
+          "--swap-space",
+          [&flags](const double& gib) { flags.engine.swap_bytes_max = static_cast<int64_t>(gib * kBytesPerGib); },
+          "GiB of host memory for the KV pages of preempted sequences; 0: they are computed again")
+      ->check(number_between(0, kSwapGibMax));
+  command
+      .add_option("--step-latency-ms", flags.engine.step_latency_ms,
+                  "By how much prefill may delay the decoding of other requests in a step; 0: any")
+      ->check(CLI::Range(0, 60'000));
 }
 
 void declare_http_flags(CLI::App& command, ServeFlags& flags) {
@@ -85,7 +109,7 @@ void declare_http_flags(CLI::App& command, ServeFlags& flags) {
     command
         .add_option_function<double>(
             name, [&target_ms](const double& value) { target_ms = static_cast<int64_t>(value * 1000); }, help)
-        ->check(CLI::Range(0.0, 1e7));
+        ->check(number_between(0, 1e7));
   };
   seconds("--timeout-keep-alive", http.idle_timeout_ms, "Seconds an idle connection stays open");
   seconds("--sse-ping-interval", http.ping_interval_ms, "Seconds after which a silent stream gets a comment; 0: never");

@@ -3,7 +3,6 @@
 #include <prometheus/text_serializer.h>
 
 #include <algorithm>
-
 #include <utility>
 #include <vector>
 
@@ -23,6 +22,24 @@ class Page {
   void gauge(const char* name, const char* help, double value) { add(name, help, MetricType::Gauge, value); }
   void counter(const char* name, const char* help, int64_t value) {
     add(name, help, MetricType::Counter, static_cast<double>(value));
+  }
+  // A gauge of both page pools.
+  void pools(const char* name, const char* help, int32_t full, int32_t sliding) {
+    MetricFamily family{
+        name, help, MetricType::Gauge, {metric(MetricType::Gauge, full), metric(MetricType::Gauge, sliding)}};
+    family.metric[0].label.push_back({"pool", "full"});
+    family.metric[1].label.push_back({"pool", "sliding"});
+    families_.push_back(std::move(family));
+  }
+  void cache_config(int32_t pages) {
+    MetricFamily family{"vllm:cache_config_info",
+                        "KV memory: positions of a page and pages of the full pool.",
+                        MetricType::Gauge,
+                        {metric(MetricType::Gauge, 1)}};
+    for (const auto& [name, value] : {std::pair{"block_size", kPagePositions}, {"num_gpu_blocks", pages}}) {
+      family.metric[0].label.push_back({name, std::to_string(value)});
+    }
+    families_.push_back(std::move(family));
   }
   void finished(const int64_t (&counts)[4]) {
     constexpr const char* kReasons[] = {"stop", "length", "abort", "error"};
@@ -54,22 +71,57 @@ double share_used(int32_t free, int32_t all) {
   return all > 0 ? 1.0 - static_cast<double>(free) / static_cast<double>(all) : 0.0;
 }
 
+void add_pages(Page& page, const EngineStats& stats) {
+  const double used = std::max(share_used(stats.pages_full_free, stats.pages_full),
+                               share_used(stats.pages_sliding_free, stats.pages_sliding));
+  page.gauge("vllm:kv_cache_usage_perc", "KV pages in use, 1 = all.", used);
+  page.gauge("vllm:gpu_cache_usage_perc", "The same under its former name.", used);
+  page.cache_config(stats.pages_full);
+  page.pools("boreas:pages_free", "KV pages that no sequence uses, cached ones among them.", stats.pages_full_free,
+             stats.pages_sliding_free);
+  page.pools("boreas:pages_cached", "Of the free KV pages, those that the prefix cache holds.", stats.pages_full_cached,
+             stats.pages_sliding_cached);
+}
+
+// In tokens.
+void add_prefix_cache(Page& page, const EngineStats& stats) {
+  const int64_t queries = stats.prefix_query_tokens, hits = stats.cached_tokens;
+  page.counter("vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.", queries);
+  page.counter("vllm:prefix_cache_hits_total", "Prompt tokens found there.", hits);
+  page.counter("vllm:gpu_prefix_cache_queries_total", "Queries under their former name.", queries);
+  page.counter("vllm:gpu_prefix_cache_hits_total", "Hits under their former name.", hits);
+  page.gauge("vllm:gpu_prefix_cache_hit_rate", "Hits by queries, of all time.",
+             queries > 0 ? static_cast<double>(hits) / static_cast<double>(queries) : 0.0);
+}
+
+void add_preemption(Page& page, const EngineStats& stats) {
+  page.counter("vllm:num_preemptions_total", "Sequences preempted.", stats.preemptions);
+  page.counter("boreas:preemption_recomputations_total",
+               "Preemptions for which host memory had no room: computed again.", stats.recomputations);
+  page.counter("boreas:swapped_out_pages_total", "KV pages copied to host memory.", stats.swapped_out_pages);
+  page.counter("boreas:swapped_in_pages_total", "KV pages copied back.", stats.swapped_in_pages);
+  page.gauge("boreas:swap_bytes_used", "Host memory that holds swapped pages.",
+             static_cast<double>(stats.swap_bytes_used));
+  page.gauge("boreas:swap_bytes_max", "Bound of that (--swap-space).", static_cast<double>(stats.swap_bytes_max));
+}
+
 }  // namespace
 
 void serve_metrics(Serving& serving, Call&& call) {
   const EngineStats stats = serving.model().served.engine->stats();
-  const double used = std::max(share_used(stats.pages_full_free, stats.pages_full),
-                               share_used(stats.pages_sliding_free, stats.pages_sliding));
   Page page(serving.options().model_names.front());
   page.gauge("vllm:num_requests_running", "Sequences in the running batch.", stats.running);
   page.gauge("vllm:num_requests_waiting", "Requests waiting to start.", stats.waiting);
-  page.gauge("vllm:kv_cache_usage_perc", "KV pages in use, 1 = all.", used);
-  page.gauge("vllm:gpu_cache_usage_perc", "The same under its former name.", used);
+  add_pages(page, stats);
   page.counter("vllm:prompt_tokens_total", "Prompt tokens computed or taken from the prefix cache.",
                stats.prompt_tokens + stats.cached_tokens);
   page.counter("vllm:prompt_tokens_cached_total", "Prompt tokens taken from the prefix cache.", stats.cached_tokens);
   page.counter("vllm:generation_tokens_total", "Tokens generated.", stats.output_tokens);
-  page.counter("vllm:num_preemptions_total", "Sequences preempted.", stats.preemptions);
+  add_prefix_cache(page, stats);
+  add_preemption(page, stats);
+  page.counter("boreas:steps_total", "Steps of the executor.", stats.steps);
+  page.counter("boreas:computed_tokens_total", "Tokens that rows of all kinds computed, repeated work included.",
+               stats.computed_tokens);
   page.finished(stats.finished);
   call.responder->send({200, {{"Content-Type", "text/plain; version=0.0.4; charset=utf-8"}}, page.text()});
 }

@@ -1,0 +1,156 @@
+// GET /metrics: vLLM's names and what they count, compared with what the answers themselves say.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "test_client.h"
+#include "test_server.h"
+
+namespace boreas {
+namespace {
+
+namespace json = boost::json;
+
+// One reading of the page.
+class Metrics {
+ public:
+  explicit Metrics(uint16_t port) : text_(request(port, "GET", "/metrics").body) {}
+
+  // labels: those after model_name and engine, as in the text. NaN if there is no such line.
+  double at(const std::string& name, const std::string& labels = {}) const {
+    const std::string start = name + "{model_name=\"tiny\",engine=\"0\"" + (labels.empty() ? "" : "," + labels) + "} ";
+    std::istringstream lines(text_);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.rfind(start, 0) == 0) return std::stod(line.substr(start.size()));
+    }
+    ADD_FAILURE() << "no line " << start;
+    return std::nan("");
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+int64_t cached_tokens(const json::value& body) { return int_at(body, "usage.prompt_tokens_details.cached_tokens"); }
+
+json::object prompt_of(int32_t tokens, int32_t first) {
+  json::array ids;
+  for (int32_t i = 0; i < tokens; ++i) ids.push_back(300 + (first + i) % 100);
+  return {{"prompt", ids}, {"max_tokens", 4}, {"ignore_eos", true}};
+}
+
+TEST(Metrics, PrefixCacheCountsTokensAsUsageDoes) {
+  TestServer server;
+  const Metrics before(server.port());
+  for (const char* name :
+       {"vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_queries_total",
+        "vllm:gpu_prefix_cache_hits_total", "vllm:gpu_prefix_cache_hit_rate", "vllm:prompt_tokens_total"})
+    EXPECT_EQ(before.at(name), 0) << name;
+  int64_t prompt = 0, cached = 0;
+  for (const int32_t length : {200, 200, 150, 64, 300, 1}) {
+    const json::value body = completion(server.port(), prompt_of(length, 0)).json();
+    prompt += int_at(body, "usage.prompt_tokens");
+    cached += std::max<int64_t>(0, cached_tokens(body));
+  }
+  EXPECT_EQ(prompt, 915);
+  EXPECT_EQ(cached, 0 + 192 + 128 + 0 + 192 + 0);
+  const Metrics after(server.port());
+  for (const std::string family : {"vllm:", "vllm:gpu_"}) {
+    EXPECT_EQ(after.at(family + "prefix_cache_queries_total"), static_cast<double>(prompt));
+    EXPECT_EQ(after.at(family + "prefix_cache_hits_total"), static_cast<double>(cached));
+  }
+  EXPECT_DOUBLE_EQ(after.at("vllm:gpu_prefix_cache_hit_rate"),
+                   static_cast<double>(cached) / static_cast<double>(prompt));
+  EXPECT_EQ(after.at("vllm:prompt_tokens_total"), static_cast<double>(prompt));
+  EXPECT_EQ(after.at("vllm:prompt_tokens_cached_total"), static_cast<double>(cached));
+  EXPECT_EQ(after.at("vllm:generation_tokens_total"), 6 * 4);
+  EXPECT_EQ(after.at("vllm:request_success_total", "finished_reason=\"length\""), 6);
+  // The cache holds the 4 full pages of the longest prompt; they count as free.
+  EXPECT_EQ(after.at("boreas:pages_cached", "pool=\"full\""), 4);
+  EXPECT_GT(after.at("boreas:pages_cached", "pool=\"sliding\""), 0);
+  EXPECT_EQ(after.at("boreas:pages_free", "pool=\"full\""), 1024);
+  EXPECT_EQ(after.at("vllm:kv_cache_usage_perc"), 0);
+  EXPECT_EQ(after.at("vllm:num_requests_running"), 0);
+  EXPECT_EQ(after.at("vllm:cache_config_info", "block_size=\"64\",num_gpu_blocks=\"1024\""), 1);
+}
+
+TEST(Metrics, WithoutPrefixCacheNothingIsQueried) {
+  TestServerOptions options;
+  options.engine.prefix_cache = false;
+  TestServer server(std::move(options));
+  for (int32_t i = 0; i < 2; ++i) completion(server.port(), prompt_of(200, 0));
+  const Metrics metrics(server.port());
+  EXPECT_EQ(metrics.at("vllm:prefix_cache_queries_total"), 0);
+  EXPECT_EQ(metrics.at("vllm:prefix_cache_hits_total"), 0);
+  EXPECT_EQ(metrics.at("vllm:gpu_prefix_cache_hit_rate"), 0);
+}
+
+// Four requests, each of which fills half of the pages.
+Metrics after_preemptions(int64_t swap_bytes_max) {
+  TestServerOptions options;
+  options.fake.pages_full = 16;
+  options.engine.swap_bytes_max = swap_bytes_max;
+  TestServer server(std::move(options));
+  server.write_forever("a");
+  std::vector<std::thread> clients;
+  for (int32_t i = 0; i < 4; ++i) {
+    clients.emplace_back([&server, i] {
+      json::object extra = prompt_of(20, 20 * i);
+      extra["max_tokens"] = 490;
+      EXPECT_EQ(int_at(completion(server.port(), extra).json(), "usage.completion_tokens"), 490);
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_TRUE(server.idle_at_baseline());
+  return Metrics(server.port());
+}
+
+TEST(Metrics, PreemptionsAndSwappedPages) {
+  const Metrics swapped = after_preemptions(int64_t{1} << 30);
+  EXPECT_GT(swapped.at("vllm:num_preemptions_total"), 0);
+  EXPECT_EQ(swapped.at("boreas:preemption_recomputations_total"), 0);
+  EXPECT_GT(swapped.at("boreas:swapped_out_pages_total"), 0);
+  EXPECT_GT(swapped.at("boreas:swapped_in_pages_total"), 0);
+  EXPECT_LE(swapped.at("boreas:swapped_in_pages_total"), swapped.at("boreas:swapped_out_pages_total"));
+  EXPECT_EQ(swapped.at("boreas:swap_bytes_used"), 0);
+  EXPECT_EQ(swapped.at("boreas:swap_bytes_max"), 1 << 30);
+
+  const Metrics computed = after_preemptions(0);
+  EXPECT_GT(computed.at("vllm:num_preemptions_total"), 0);
+  EXPECT_EQ(computed.at("boreas:preemption_recomputations_total"), computed.at("vllm:num_preemptions_total"));
+  EXPECT_EQ(computed.at("boreas:swapped_out_pages_total"), 0);
+  EXPECT_GT(computed.at("boreas:computed_tokens_total"), 4 * (20 + 489));
+}
+
+// What a scraper relies on: one TYPE line a family, counters end in _total, every value is a finite number.
+TEST(Metrics, TheTextIsWellFormed) {
+  TestServer server;
+  completion(server.port(), prompt_of(100, 0));
+  std::istringstream lines(Metrics(server.port()).text());
+  std::set<std::string> families;
+  std::string family, type;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string word, name;
+    words >> word;
+    if (word == "#") {
+      words >> word >> name;
+      if (word != "TYPE") continue;
+      words >> type;
+      family = name;
+      EXPECT_TRUE(families.insert(family).second) << family << " twice";
+      EXPECT_EQ(type == "counter", family.size() > 6 && family.compare(family.size() - 6, 6, "_total") == 0) << family;
+      continue;
+    }
+    EXPECT_EQ(line.rfind(family + "{model_name=\"tiny\",engine=\"0\"", 0), 0u) << line;
+    EXPECT_TRUE(std::isfinite(std::stod(line.substr(line.rfind(' '))))) << line;
+  }
+  EXPECT_GT(families.size(), 20u);
+}
+
+}  // namespace
+}  // namespace boreas

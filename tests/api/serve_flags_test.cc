@@ -1,0 +1,50 @@
+// The command line of `boreas serve`: what its flags set, and what it refuses.
+#include "apps/serve_flags.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+namespace boreas {
+namespace {
+
+// Nothing if the command line is refused.
+std::optional<ServeFlags> parsed(const std::string& line) {
+  ServeFlags flags;
+  CLI::App command;
+  declare_serve_flags(command, flags);
+  try {
+    command.parse("model " + line, false);
+  } catch (const CLI::ParseError&) {
+    return {};
+  }
+  if (!complete_serve_flags(flags).ok()) return {};
+  return flags;
+}
+
+TEST(ServeFlags, SwapSpaceIsInGib) {
+  EXPECT_EQ(parsed("")->engine.swap_bytes_max, int64_t{4} << 30);
+  EXPECT_EQ(parsed("--swap-space 2")->engine.swap_bytes_max, int64_t{2} << 30);
+  EXPECT_EQ(parsed("--swap-space=0.5")->engine.swap_bytes_max, int64_t{1} << 29);
+  EXPECT_EQ(parsed("--swap-space 0")->engine.swap_bytes_max, 0);
+  EXPECT_EQ(parsed("--swap-space 65536")->engine.swap_bytes_max, int64_t{1} << 46);
+  for (const char* refused : {"-1", "65537", "nan", "inf", "4GiB", "much", "''"})
+    EXPECT_FALSE(parsed(std::string("--swap-space ") + refused)) << refused;
+}
+
+TEST(ServeFlags, StepLatency) {
+  EXPECT_EQ(parsed("")->engine.step_latency_ms, 100);
+  EXPECT_EQ(parsed("--step-latency-ms 25")->engine.step_latency_ms, 25);
+  EXPECT_EQ(parsed("--step-latency-ms 0")->engine.step_latency_ms, 0);
+  for (const char* refused : {"-1", "60001", "1.5", "fast", "''"})
+    EXPECT_FALSE(parsed(std::string("--step-latency-ms ") + refused)) << refused;
+}
+
+TEST(ServeFlags, SecondsAreNumbers) {
+  EXPECT_EQ(parsed("--request-timeout 1.5")->server.limits.request_timeout_ms, 1500);
+  for (const char* refused : {"nan", "-1", "1e9", "soon"})
+    EXPECT_FALSE(parsed(std::string("--request-timeout ") + refused)) << refused;
+}
+
+}  // namespace
+}  // namespace boreas
