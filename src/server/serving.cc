@@ -30,7 +30,8 @@ void Serving::set_model(const ServedModel& served) {
   }
   model_ = std::make_unique<const ServingModel>(
       ServingModel{served, std::move(rules), TokenTexts(*served.tokenizer, served.dummy), std::move(marker_names),
-                   served.engine->context_max(), std::time(nullptr)});
+                   served.engine->context_max(), std::time(nullptr),
+                   std::make_shared<GrammarStore>(*served.tokenizer, served.vocab_size)});
   served.engine->set_step_hook([inbox = inbox_] { inbox->step_done(); });
   served.engine->set_fault_hook([inbox = inbox_](const std::string& message) { inbox->report_fault(message); });
   if (state_ == ServingState::kLoading) state_ = ServingState::kReady;

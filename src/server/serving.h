@@ -33,6 +33,7 @@ struct ServingModel {
   std::vector<std::string> marker_names;  // of all added tokens: text in messages must not turn into them
   int32_t context_max = 0;
   int64_t created = 0;  // unix seconds
+  std::shared_ptr<GrammarStore> grammars;
 };
 
 class Serving {

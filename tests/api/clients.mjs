@@ -15,7 +15,9 @@ if (!existsSync(join(npm, "node_modules", "openai"))) {
 }
 const require = createRequire(join(npm, "package.json"));
 const OpenAI = require("openai").default ?? require("openai");
-const { generateText, streamText, stepCountIs, tool, jsonSchema } = require("ai");
+const { z } = require("zod");
+const { zodResponseFormat } = require("openai/helpers/zod");
+const { generateObject, generateText, streamText, stepCountIs, tool, jsonSchema } = require("ai");
 const { createOpenAICompatible } = require("@ai-sdk/openai-compatible");
 
 const sentence = "The sorted list is here.";
@@ -68,6 +70,21 @@ const tests = {
     const second = await openai.chat.completions.create({ model: "tiny", tools, messages: [
       ...messages, first.choices[0].message, { role: "tool", tool_call_id: call.id, content: "b a" }] });
     assert.equal(second.choices[0].message.content, sentence);
+  },
+  async "openai: a schema, plain and streamed, and a forced call"(openai) {
+    const schema = z.object({ color: z.enum(["red", "green"]), count: z.number().int().min(1).max(99),
+                              size: z.union([z.literal("s"), z.null()]) });
+    const request = { model: "tiny", messages, seed: 5, response_format: zodResponseFormat(schema, "record") };
+    const answer = await openai.chat.completions.parse(request);
+    assert.ok(schema.safeParse(answer.choices[0].message.parsed).success);
+    const streamed = await openai.chat.completions.stream(request).finalChatCompletion();
+    assert.deepEqual(streamed.choices[0].message.parsed, answer.choices[0].message.parsed);
+    const forced = await openai.chat.completions.create({ model: "tiny", messages, tools,
+      tool_choice: { type: "function", function: { name: "read_file" } } });
+    assert.equal(forced.choices[0].message.tool_calls[0].function.name, "read_file");
+    await assert.rejects(openai.chat.completions.create({ model: "tiny", messages, response_format:
+      { type: "json_schema", json_schema: { name: "r", schema: { not: {} } } } }), (error) =>
+      error instanceof OpenAI.BadRequestError && error.param === "response_format.json_schema.schema");
   },
   async "openai: completions, plain and streamed"(openai) {
     const answer = await openai.completions.create({ model: "tiny", prompt: "Please", max_tokens: 200 });
@@ -123,6 +140,13 @@ const tests = {
       assert.equal((await answer.steps).length, 2);
     }
   },
+  async "ai sdk: generateObject"(_, __, provider, strictProvider) {
+    const schema = z.object({ tags: z.array(z.enum(["a", "b"])).max(2), ok: z.boolean() });
+    for (const from of [provider, strictProvider]) {
+      const answer = await generateObject({ model: from("tiny"), schema, prompt: "Tags." }).catch((error) => error);
+      if (from === strictProvider) assert.ok(schema.safeParse(answer.object).success, String(answer));
+    }
+  },
   async "ai sdk: errors keep their message"(_, model) {
     await assert.rejects(generateText({ model, prompt: "x", temperature: 3, maxRetries: 0 }), (error) =>
       error.statusCode === 400 && error.message.includes("temperature"));
@@ -139,9 +163,11 @@ let failed = 0;
 try {
   const openai = new OpenAI({ baseURL, apiKey: "sk-none", maxRetries: 0 });
   const provider = createOpenAICompatible({ name: "boreas", baseURL, apiKey: "sk-none", includeUsage: true });
+  const strictProvider = createOpenAICompatible({
+    name: "boreas", baseURL, apiKey: "sk-none", supportsStructuredOutputs: true });
   for (const [name, run] of Object.entries(tests)) {
     try {
-      await run(openai, provider("tiny"), provider);
+      await run(openai, provider("tiny"), provider, strictProvider);
       console.log(`ok ${name}`);
     } catch (error) {
       failed += 1;

@@ -88,7 +88,7 @@ void ChatGeneration::finish(int32_t index, FinishReason reason, TokenId last_tok
   } else if (std::find(stop_ids.begin(), stop_ids.end(), last_token) != stop_ids.end()) {
     choice.stop_reason = std::to_string(last_token);
   } else if (choice.parser.complete_tool_calls() > 0) {
-    choice.finish_reason = "tool_calls";
+    choice.finish_reason = plan_.named_tool ? "stop" : "tool_calls";
   }
   if (!streams()) return choice.output.set_complete(choice.parser);
   JsonWriter writer = begin_chunk();

@@ -15,6 +15,7 @@ struct ChatPlan {
   OutputParserOptions parser;
   bool include_reasoning = true;
   bool logprobs = false;
+  bool named_tool = false;          // tool_choice names the tool: the call is the answer, not a reason to go on
   std::vector<TokenId> prompt_ids;  // only with return_token_ids
 };
 

@@ -24,28 +24,60 @@ constexpr UnusedField kUnsupported[] = {
 
 constexpr std::string_view kEfforts[] = {"none", "minimal", "low", "medium", "high", "xhigh", "max"};
 
+bool has_tool(const json::array& tools, std::string_view name) {
+  return std::any_of(tools.begin(), tools.end(),
+                     [&](const json::value& tool) { return tool.at("function").at("name").as_string() == name; });
+}
+
+// {"type": "function", "function": {"name": ...}}
+void read_named_tool(FieldReader& reader, const json::object& choice, ChatRequest& request) {
+  FieldReader fields(choice, "tool_choice.");
+  const auto type = fields.string("type", 64);
+  if (type && *type != "function") {
+    fields.fail(unsupported_value("tool_choice.type", "'tool_choice.type' must be \"function\"."));
+  }
+  const json::object* function = fields.object("function");
+  if (!function && !fields.error()) fields.fail(missing_parameter("tool_choice.function"));
+  if (fields.error()) return reader.fail(*fields.error());
+  FieldReader inner(*function, "tool_choice.function.");
+  const auto name = inner.string("name", 1024);
+  if (!name && !inner.error()) inner.fail(missing_parameter("tool_choice.function.name"));
+  if (inner.error()) return reader.fail(*inner.error());
+  if (!has_tool(request.tools, *name)) {
+    return reader.fail(invalid_value("tool_choice.function.name",
+                                     "'tool_choice' names '" + echo_text(*name) + "', which is not among 'tools'."));
+  }
+  request.named_tool = *name;
+}
+
 void read_tool_choice(FieldReader& reader, ChatRequest& request) {
   request.tools_allowed = !request.tools.empty();
+  request.strict_tools = std::any_of(request.tools.begin(), request.tools.end(), [](const json::value& tool) {
+    const json::value* strict = tool.at("function").as_object().if_contains("strict");
+    return strict && *strict == true;
+  });
   const json::value* choice = reader.find("tool_choice");
   if (!choice) return;
-  if (const json::string* name = choice->if_string()) {
-    if (*name == "auto") return;
-    if (*name == "none") {
-      request.tools_allowed = false;
-      return;
-    }
-    if (*name == "required") {
-      return reader.fail(
-          unsupported_value("tool_choice", "'tool_choice': \"required\" is not supported; use \"auto\"."));
-    }
+  const json::string* word = choice->if_string();
+  if (word && *word == "auto") return;
+  if (word && *word == "none") {
+    request.tools_allowed = false;
+    return;
+  }
+  if (!(word && *word == "required") && !choice->is_object()) {
     return reader.fail(
         invalid_value("tool_choice", "'tool_choice' must be \"none\", \"auto\", \"required\" or an object."));
   }
-  if (!choice->is_object()) {
-    return reader.fail(invalid_value(
-        "tool_choice", "'tool_choice' must be a string or an object, not " + std::string(json_kind(*choice)) + "."));
+  if (request.tools.empty()) {
+    return reader.fail(invalid_value("tool_choice", "'tool_choice' asks for a call, but there are no 'tools'."));
   }
-  reader.fail(unsupported_value("tool_choice", "'tool_choice' that names a tool is not supported; use \"auto\"."));
+  request.tool_required = true;
+  if (!word) read_named_tool(reader, choice->get_object(), request);
+  refuse_allowed_ids(reader, request.generation, "tool_choice");
+  if (request.generation.format.bound() && request.generation.format.for_template.is_null()) {
+    const std::string& field = request.generation.format.field;
+    reader.fail(invalid_value(field, "'" + field + "' cannot be combined with a 'tool_choice' that asks for a call."));
+  }
 }
 
 void read_thinking(FieldReader& reader, json::object& arguments) {
@@ -68,8 +100,9 @@ void read_thinking(FieldReader& reader, json::object& arguments) {
 }
 
 // Later sources win: fields of the request, then chat_template_kwargs.
-void read_template_arguments(FieldReader& reader, json::object& arguments) {
+void read_template_arguments(FieldReader& reader, const OutputFormat& format, json::object& arguments) {
   read_thinking(reader, arguments);
+  if (!format.for_template.is_null()) arguments["response_format"] = format.for_template;
   if (const json::array* documents = reader.array("documents", kDocumentsMax); documents && !documents->empty()) {
     for (size_t i = 0; i < documents->size(); ++i) {
       const std::string path = "documents." + std::to_string(i);
@@ -151,7 +184,7 @@ ApiResult<ChatRequest> read_chat_request(json::object&& body, const RequestRules
   request.messages = *messages;
   if (tools) request.tools = *tools;
   read_tool_choice(reader, request);
-  read_template_arguments(reader, request.template_arguments);
+  read_template_arguments(reader, request.generation.format, request.template_arguments);
   read_chat_flags(reader, rules.limits, request);
   if (reader.error()) return *reader.error();
   if (request.continue_final_message) {

@@ -13,7 +13,10 @@ struct ChatRequest {
   GenerationFields generation;
   boost::json::array messages;  // not empty
   boost::json::array tools;
-  bool tools_allowed = false;  // tool_choice is "auto" and there are tools
+  bool tools_allowed = false;  // there are tools, and tool_choice is not "none"
+  bool tool_required = false;  // tool_choice is "required" or names a tool
+  std::string named_tool;      // that must be called; empty: none in particular
+  bool strict_tools = false;   // some tool's calls must follow its schema
   bool parallel_tool_calls = true;
   bool include_reasoning = true;
   bool add_generation_prompt = true;

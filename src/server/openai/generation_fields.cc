@@ -54,12 +54,6 @@ constexpr UnusedField kUnsupported[] = {
     {"logprob_token_ids", "[]", "it is not supported"},
     {"prompt_logprobs", "", "it is not supported; completions with 'echo' and 'logprobs' score a prompt"},
     {"truncate_prompt_tokens", "", "it is not supported"},
-    {"structured_outputs", "{}", "structured output is not supported"},
-    {"guided_json", "", "structured output is not supported"},
-    {"guided_regex", "", "structured output is not supported"},
-    {"guided_choice", "[]", "structured output is not supported"},
-    {"guided_grammar", "", "structured output is not supported"},
-    {"structural_tag", "", "structured output is not supported"},
     {"thinking_token_budget", "-1", "it is not supported"},
     {"repetition_detection", "", "it is not supported"},
     {"stream_interval", "1", "only 1 is supported"},
@@ -188,6 +182,12 @@ void read_ids(FieldReader& reader, GenerationFields& fields) {
 
 }  // namespace
 
+void refuse_allowed_ids(FieldReader& reader, const GenerationFields& fields, const std::string& other) {
+  if (fields.sampling.allowed_ids.empty()) return;
+  reader.fail(invalid_value("allowed_token_ids", "'allowed_token_ids' cannot be combined with '" + other +
+                                                     "': together they may allow nothing."));
+}
+
 GenerationFields read_generation_fields(FieldReader& reader, const RequestRules& rules, bool scoring_allowed) {
   GenerationFields fields;
   fields.model = reader.string("model", 1024).value_or("");
@@ -210,6 +210,8 @@ GenerationFields read_generation_fields(FieldReader& reader, const RequestRules&
   read_max_tokens(reader, scoring_allowed, fields);
   read_choices(reader, rules.limits, fields);
   read_ids(reader, fields);
+  fields.format = read_output_format(reader);
+  if (fields.format.bound()) refuse_allowed_ids(reader, fields, fields.format.field);
   return fields;
 }
 
@@ -228,22 +230,7 @@ void refuse_used(FieldReader& reader, const UnusedField* fields, size_t count) {
   }
 }
 
-void refuse_unsupported(FieldReader& reader) {
-  refuse_used(reader, kUnsupported, std::size(kUnsupported));
-  const json::object* format = reader.object("response_format");
-  if (!format) return;
-  const json::value* type = format->if_contains("type");
-  if (type && type->is_string() && type->get_string() == "text") return;
-  if (!type || !type->is_string()) {
-    return reader.fail(invalid_value("response_format.type", "'response_format.type' must be a string."));
-  }
-  const std::string_view name = type->get_string();
-  if (name == "json_object" || name == "json_schema" || name == "structural_tag") {
-    return reader.fail(unsupported_value(
-        "response_format", "'response_format' of type '" + std::string(name) + "' is not supported; use 'text'."));
-  }
-  reader.fail(invalid_value("response_format.type", "Unknown response format '" + echo_text(name) + "'."));
-}
+void refuse_unsupported(FieldReader& reader) { refuse_used(reader, kUnsupported, std::size(kUnsupported)); }
 
 std::vector<TokenId> stop_ids(const GenerationFields& fields, const RequestRules& rules) {
   std::vector<TokenId> ids = fields.stop_token_ids;
@@ -279,6 +266,22 @@ Request engine_request(const GenerationFields& fields, const RequestRules& rules
   request.priority = fields.priority;
   request.cache_salt = fields.cache_salt;
   return request;
+}
+
+std::optional<ApiError> bind_output(OutputRules rules, const GenerationFields& fields, const RequestRules& model,
+                                    const std::string& field, Request& request) {
+  rules.end_ids = model.eos_ids;
+  if (rules.begin == OutputRules::Begin::kRaw) {
+    rules.end_ids.insert(rules.end_ids.end(), fields.stop_token_ids.begin(), fields.stop_token_ids.end());
+  }
+  // Where only the end is left, the end must be possible: what is suppressed is up to the constraint.
+  rules.min_tokens = fields.sampling.min_tokens;
+  rules.suppressed_ids = std::move(request.sampling.suppressed_ids);
+  request.sampling.suppressed_ids.clear();
+  Result<ConstraintMaker> maker = constraint_maker(std::move(rules));
+  if (!maker.ok()) return invalid_value(field, "'" + field + "': " + maker.error().message + ".");
+  request.make_constraint = std::move(*maker);
+  return std::nullopt;
 }
 
 }  // namespace boreas

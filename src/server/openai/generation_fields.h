@@ -10,6 +10,7 @@
 
 #include "server/api_error.h"
 #include "server/json_reader.h"
+#include "server/openai/output_format.h"
 #include "server/server.h"
 
 namespace boreas {
@@ -45,10 +46,14 @@ struct GenerationFields {
   int32_t priority = 0;
   std::string cache_salt;
   std::string request_id;
+  OutputFormat format;
 };
 
 // Problems go to reader.fail(). `scoring_allowed`: max_tokens may be 0.
 GenerationFields read_generation_fields(FieldReader& reader, const RequestRules& rules, bool scoring_allowed);
+
+// A list of allowed ids beside `other`, which says what the output must look like, is refused.
+void refuse_allowed_ids(FieldReader& reader, const GenerationFields& fields, const std::string& other);
 
 // Fields of the API that this server does not implement, with the values that mean "not used".
 struct UnusedField {
@@ -66,6 +71,11 @@ std::vector<TokenId> stop_ids(const GenerationFields& fields, const RequestRules
 // max_tokens for a prompt of this length; an error if it does not fit.
 ApiResult<int32_t> output_budget(const GenerationFields& fields, const RequestLimits& limits, int64_t context_max,
                                  int64_t prompt_tokens, const std::string& prompt_field);
+
+// Binds the output of a request: fills in of `rules` what the fields say, and sets the request's constraint. Errors
+// name `field`.
+std::optional<ApiError> bind_output(OutputRules rules, const GenerationFields& fields, const RequestRules& model,
+                                    const std::string& field, Request& request);
 
 // The engine request for one prompt.
 Request engine_request(const GenerationFields& fields, const RequestRules& rules, std::vector<TokenId> prompt,

@@ -43,7 +43,12 @@ std::optional<ApiError> open_final_message(std::string& prompt, const json::obje
   return std::nullopt;
 }
 
-ApiResult<std::string> render(const ChatRequest& request, const PrepareInput& input) {
+struct RenderedChat {
+  std::string prompt;
+  std::string open_text;  // with continue_final_message: the text that the prompt ends in
+};
+
+ApiResult<RenderedChat> render(const ChatRequest& request, const PrepareInput& input) {
   json::object arguments;
   if (!input.options.default_chat_template_kwargs.empty()) {
     arguments = json::parse(input.options.default_chat_template_kwargs).as_object();  // checked at start
@@ -60,10 +65,12 @@ ApiResult<std::string> render(const ChatRequest& request, const PrepareInput& in
   if (!variables.ok()) return from_text_error(variables.error(), "messages");
   Result<std::string> prompt = input.model.served.chat_template->render(*variables);
   if (!prompt.ok()) return from_text_error(prompt.error(), "messages");
+  RenderedChat rendered{std::move(*prompt), {}};
   if (request.continue_final_message) {
-    if (std::optional<ApiError> error = open_final_message(*prompt, *variables)) return *error;
+    if (std::optional<ApiError> error = open_final_message(rendered.prompt, *variables)) return *error;
+    rendered.open_text = final_text(*variables);
   }
-  return std::move(*prompt);
+  return rendered;
 }
 
 OutputParserOptions parser_options(const ChatRequest& request, const PrepareInput& input,
@@ -87,7 +94,49 @@ void discourage_actions(GenerationFields& fields, const ChatRequest& request, co
   fields.sampling.logit_bias.emplace_back(markers.start_action, kNever);
 }
 
-ApiResult<Launch> plan_chat(ChatRequest&& request, PrepareInput& input, std::vector<TokenId> prompt) {
+// The rules for the output's form, if the request makes any: JSON in its text, or calls that must be made, or follow
+// their schemas.
+ApiResult<std::optional<OutputRules>> output_rules(const ChatRequest& request, const PrepareInput& input) {
+  const OutputFormat& format = request.generation.format;
+  GrammarStore& grammars = *input.model.grammars;
+  OutputRules rules;
+  if (!request.tool_required) {
+    auto text = compile_output_format(format, grammars);
+    if (ApiError* error = std::get_if<ApiError>(&text)) return std::move(*error);
+    rules.text = std::get<GrammarPointer>(text);
+  }
+  const bool strict_calls = request.strict_tools && request.tools_allowed;
+  if (request.tool_required || (request.tools_allowed && rules.text != nullptr) || strict_calls) {
+    ToolCallRules calls;
+    calls.only = request.named_tool;
+    if (!request.parallel_tool_calls || !request.named_tool.empty()) calls.calls_max = 1;
+    Result<GrammarPointer> action = grammars.tool_calls(request.tools, calls);
+    if (!action.ok()) return invalid_value("tools", "'tools': " + action.error().message + ".");
+    rules.action = std::move(*action);
+  }
+  rules.free_text = rules.text == nullptr && !request.tool_required;
+  if (rules.text == nullptr && rules.action == nullptr) return std::optional<OutputRules>();
+  return std::optional(std::move(rules));
+}
+
+std::optional<ApiError> bind_chat(const ChatRequest& request, const PrepareInput& input, OutputParserOptions parser,
+                                  const std::string& open_text, Request& engine) {
+  ApiResult<std::optional<OutputRules>> read = output_rules(request, input);
+  if (ApiError* error = std::get_if<ApiError>(&read)) return std::move(*error);
+  std::optional<OutputRules>& rules = std::get<std::optional<OutputRules>>(read);
+  if (!rules) return std::nullopt;
+  rules->markers = input.model.served.markers;
+  rules->begin = parser.starts_in_content    ? OutputRules::Begin::kInText
+                 : parser.starts_in_thinking ? OutputRules::Begin::kThinking
+                                             : OutputRules::Begin::kBeforeBlock;
+  rules->text_so_far = open_text;
+  const std::string& format_field = request.generation.format.field;
+  return bind_output(*std::move(rules), request.generation, input.model.rules,
+                     request.tool_required || format_field.empty() ? "tool_choice" : format_field, engine);
+}
+
+ApiResult<Launch> plan_chat(ChatRequest&& request, PrepareInput& input, std::vector<TokenId> prompt,
+                            const std::string& open_text) {
   ApiResult<int32_t> budget = output_budget(request.generation, input.options.limits, input.model.context_max,
                                             static_cast<int64_t>(prompt.size()), "messages");
   if (const ApiError* error = std::get_if<ApiError>(&budget)) return *error;
@@ -95,6 +144,7 @@ ApiResult<Launch> plan_chat(ChatRequest&& request, PrepareInput& input, std::vec
   plan->parser = parser_options(request, input, prompt);
   plan->include_reasoning = request.include_reasoning;
   plan->logprobs = request.logprobs;
+  plan->named_tool = !request.named_tool.empty();
   if (request.generation.return_token_ids) plan->prompt_ids = prompt;
   GenerationPlan& generation = plan->generation;
   generation.endpoint = "chat";
@@ -106,6 +156,8 @@ ApiResult<Launch> plan_chat(ChatRequest&& request, PrepareInput& input, std::vec
   discourage_actions(request.generation, request, input.model.served.markers);
   generation.requests.push_back(
       engine_request(request.generation, input.model.rules, std::move(prompt), std::get<int32_t>(budget)));
+  std::optional<ApiError> error = bind_chat(request, input, plan->parser, open_text, generation.requests.back());
+  if (error) return *std::move(error);
   generation.fields = std::move(request.generation);
   return Launch([plan](Serving& serving, std::shared_ptr<HttpResponder> responder) -> std::shared_ptr<Generation> {
     return std::make_shared<ChatGeneration>(serving, std::move(responder), std::move(*plan));
@@ -136,13 +188,14 @@ ApiResult<Launch> prepare_chat_completion(PrepareInput&& input) {
   if (!input.model.served.chat_template) {
     return unsupported_value("messages", "This model has no chat template; use /v1/completions.");
   }
-  ApiResult<std::string> prompt = render(request, input);
-  if (ApiError* error = std::get_if<ApiError>(&prompt)) return std::move(*error);
+  ApiResult<RenderedChat> rendered = render(request, input);
+  if (ApiError* error = std::get_if<ApiError>(&rendered)) return std::move(*error);
+  const RenderedChat& chat = std::get<RenderedChat>(rendered);
   const EncodeOptions encode{request.generation.add_special_tokens.value_or(false), true};
-  Result<std::vector<TokenId>> ids = input.model.served.tokenizer->encode(std::get<std::string>(prompt), encode);
+  Result<std::vector<TokenId>> ids = input.model.served.tokenizer->encode(chat.prompt, encode);
   if (!ids.ok()) return from_text_error(ids.error(), "messages");
   if (ids->empty()) return invalid_value("messages", "The chat template renders an empty prompt.");
-  return plan_chat(std::move(request), input, std::move(*ids));
+  return plan_chat(std::move(request), input, std::move(*ids), chat.open_text);
 }
 
 }  // namespace boreas

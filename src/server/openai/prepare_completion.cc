@@ -51,6 +51,12 @@ ApiResult<Launch> prepare_completion(PrepareInput&& input) {
   if (std::optional<ApiError> error = check_model_name(fields.model, input.options)) return *error;
   apply_server_options(fields, input.options);
 
+  auto bound_by = compile_output_format(fields.format, *input.model.grammars);
+  if (ApiError* error = std::get_if<ApiError>(&bound_by)) return std::move(*error);
+  OutputRules rules;
+  rules.begin = OutputRules::Begin::kRaw;
+  rules.text = std::get<GrammarPointer>(bound_by);
+
   auto plan = std::make_shared<CompletionPlan>();
   plan->echo = request.echo;
   plan->logprobs = request.logprobs;
@@ -69,6 +75,10 @@ ApiResult<Launch> prepare_completion(PrepareInput&& input) {
     if (ApiError* error = std::get_if<ApiError>(&budget)) return std::move(*error);
     Request engine = engine_request(fields, input.model.rules, std::move(ids), std::get<int32_t>(budget));
     if (request.echo && request.logprobs >= 0) engine.prompt_top_logprobs = request.logprobs;
+    if (rules.text != nullptr) {
+      std::optional<ApiError> error = bind_output(rules, fields, input.model.rules, fields.format.field, engine);
+      if (error) return *std::move(error);
+    }
     generation.requests.push_back(std::move(engine));
     plan->prompts.push_back(std::move(std::get<CompletionPlan::Prompt>(prompt)));
   }
