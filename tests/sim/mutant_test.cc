@@ -1,4 +1,4 @@
-// Does the simulation find bugs? Each of six known kinds is planted (engine/planted_bug.h) and scenarios run until one
+// Does the simulation find bugs? Each of seven kinds is planted (engine/planted_bug.h) and scenarios run until one
 // fails: once with all invariants looked at, once judged only by what clients hear (and by CHECKs). This binary has its
 // own copy of the engine, compiled with BOREAS_PLANTED_BUGS. A mutant runs in a child process, because a CHECK ends it.
 #include <gtest/gtest.h>
