@@ -11,6 +11,7 @@
 
 #include "base/prng.h"
 #include "engine/page_ledger.h"
+#include "seeds.h"
 
 namespace boreas {
 namespace {
@@ -253,9 +254,9 @@ class Model {
 };
 
 TEST(PrefixCacheModel, HoldsAndEvictsWhatANaiveListWould) {
-  for (uint64_t seed = 1; seed <= 400 && !::testing::Test::HasFatalFailure(); ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    Model model(seed);
+  for (Seeds seeds(400, 4); seeds.next();) {
+    SCOPED_TRACE("seed " + std::to_string(seeds.seed()));
+    Model model(seeds.seed());
     for (int i = 0; i < 300 && !::testing::Test::HasFailure(); ++i) model.act();
     ASSERT_FALSE(::testing::Test::HasFailure());
   }

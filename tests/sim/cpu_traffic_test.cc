@@ -15,6 +15,7 @@
 #include "exec/cpu/cpu_executor.h"
 #include "lone_run.h"
 #include "model/model.h"
+#include "seeds.h"
 #include "text/text.h"
 
 namespace boreas {
@@ -220,19 +221,21 @@ EngineStats run_traffic(uint64_t seed, const World& world, int32_t requests) {
       world.name.c_str(), static_cast<unsigned long long>(seed), number(stats.steps), number(stats.output_tokens),
       number(stats.cached_tokens), number(stats.preemptions), number(stats.recomputations),
       number(stats.swapped_in_pages), number(stats.finished[static_cast<size_t>(FinishReason::kAbort)]));
-  EXPECT_GT(stats.cached_tokens, 0);
-  EXPECT_GT(stats.preemptions, 0);
   return stats;
 }
 
 void run_traffics(const World& world, int32_t requests) {
-  int64_t restored = 0, recomputations = 0, aborted = 0;
-  for (uint64_t seed = 1; seed <= 2; ++seed) {
-    const EngineStats stats = run_traffic(seed, world, requests);
+  int64_t cached = 0, restored = 0, recomputations = 0, aborted = 0;
+  Seeds seeds(2, 4);
+  while (seeds.next() && !::testing::Test::HasFailure()) {
+    const EngineStats stats = run_traffic(seeds.seed(), world, requests);
+    cached += stats.cached_tokens;
     restored += stats.swapped_in_pages;
     recomputations += stats.recomputations;
     aborted += stats.finished[static_cast<size_t>(FinishReason::kAbort)];
   }
+  if (!seeds.as_committed()) return;
+  EXPECT_GT(cached, 1000);
   EXPECT_GT(restored, 0);
   EXPECT_GT(recomputations, 0);
   EXPECT_GT(aborted, 0);

@@ -7,14 +7,15 @@
 
 #include "base/prng.h"
 #include "engine/page_ledger.h"
+#include "seeds.h"
 
 namespace boreas {
 namespace {
 
 TEST(PagePoolModel, EqualsASetOfOwners) {
-  for (uint64_t seed = 1; seed <= 50; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    Prng prng(seed);
+  for (Seeds seeds(50, 4); seeds.next();) {
+    SCOPED_TRACE("seed " + std::to_string(seeds.seed()));
+    Prng prng(seeds.seed());
     const auto pages = static_cast<int32_t>(prng.between(1, 40));
     PagePool pool(pages);
     std::map<int32_t, int32_t> owners;
@@ -47,9 +48,9 @@ TEST(PagePoolModel, EqualsASetOfOwners) {
 // A sequence that grows by random ranges: cover() succeeds exactly where reachable_end() says so, every key in sight
 // keeps its page, and the number of live sliding pages stays in its bound.
 TEST(PageLedgerModel, WindowPagesStayWhileInSight) {
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    Prng prng(seed);
+  for (Seeds seeds(300, 4); seeds.next();) {
+    SCOPED_TRACE("seed " + std::to_string(seeds.seed()));
+    Prng prng(seeds.seed());
     const auto window = static_cast<int32_t>(prng.between(1, 300));
     PageLedger ledger(30, static_cast<int32_t>(prng.between(2, 20)), window);
     SequencePages pages;

@@ -1,23 +1,13 @@
-// Random scenarios. A failure names the seed that replays it alone:
-//   BOREAS_SIM_SEED=s       the first seed (1; in long runs a random one)
-//   BOREAS_SIM_SCENARIOS=n  so many scenarios
-//   BOREAS_SIM_SECONDS=t    a long run: as many scenarios as fit
+// Random scenarios; BOREAS_SIM_SEED, BOREAS_SIM_SCENARIOS and BOREAS_SIM_SECONDS choose them (seeds.h).
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <random>
 
 #include "scenario.h"
+#include "seeds.h"
 
 namespace boreas {
 namespace {
-
-uint64_t number_from_environment(const char* name, uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 void print(const ScenarioCounts& counts, uint64_t first, uint64_t count, uint64_t failures) {
   const auto number = [](int64_t value) { return static_cast<long long>(value); };
@@ -37,21 +27,17 @@ void print(const ScenarioCounts& counts, uint64_t first, uint64_t count, uint64_
 }
 
 TEST(EngineSimulation, EveryRequestEqualsItsRunAlone) {
-  const uint64_t seconds = number_from_environment("BOREAS_SIM_SECONDS", 0);
-  const uint64_t first = number_from_environment("BOREAS_SIM_SEED", seconds > 0 ? std::random_device()() : 1);
-  const uint64_t wanted = number_from_environment("BOREAS_SIM_SCENARIOS", seconds > 0 ? UINT64_MAX : 10000);
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+  Seeds seeds(10000, 1, true);
   ScenarioCounts counts;
-  uint64_t count = 0;
   uint64_t failures = 0;
-  for (; count < wanted && failures < 5; ++count) {
-    if (seconds > 0 && std::chrono::steady_clock::now() > end) break;
-    const std::string problem = run_scenario(first + count, counts);
+  while (failures < 5 && seeds.next()) {
+    const std::string problem = run_scenario(seeds.seed(), counts);
     if (problem.empty()) continue;
     ++failures;
-    ADD_FAILURE() << problem << "\nreplay: BOREAS_SIM_SEED=" << first + count << " BOREAS_SIM_SCENARIOS=1";
+    ADD_FAILURE() << problem << "\nreplay: BOREAS_SIM_SEED=" << seeds.seed() << " BOREAS_SIM_SCENARIOS=1";
   }
-  print(counts, first, count, failures);
+  const uint64_t count = seeds.done();
+  print(counts, seeds.first(), count, failures);
   if (count < 1000) return;
   // The scenarios must really go where the bugs are.
   const auto scenarios = static_cast<int64_t>(count);

@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "exec/fake/fake_executor.h"
 #include "lone_run.h"
+#include "seeds.h"
 
 namespace boreas {
 namespace {
@@ -55,7 +56,8 @@ Request some_request(Prng& prng) {
   return request;
 }
 
-TEST(EngineThread, ManyThreadsSubmitAndCancel) {
+void many_threads_submit_and_cancel(uint64_t seed) {
+  SCOPED_TRACE("seed " + std::to_string(seed));
   FakeOptions fake;
   fake.pages_full = 20;
   fake.steps_in_flight_max = 2;
@@ -69,7 +71,7 @@ TEST(EngineThread, ManyThreadsSubmitAndCancel) {
     std::vector<std::thread> threads;
     for (uint64_t t = 0; t < 4; ++t) {
       threads.emplace_back([&, t] {
-        Prng prng(100 + t);
+        Prng prng(100 * seed + t);
         for (int i = 0; i < 40; ++i) {
           const Request request = some_request(prng);
           Listener listener;
@@ -104,9 +106,13 @@ TEST(EngineThread, ManyThreadsSubmitAndCancel) {
   EXPECT_EQ(executor.wrong_reads(), 0);
 }
 
+TEST(EngineThread, ManyThreadsSubmitAndCancel) {
+  for (Seeds seeds(1, 4); seeds.next() && !::testing::Test::HasFailure();) many_threads_submit_and_cancel(seeds.seed());
+}
+
 TEST(EngineThread, QueueLimits) {
   FakeOptions fake;
-  fake.step_ns = 2000000;
+  fake.step_ns = 10000000;
   fake.context_max = 10000;
   FakeExecutor executor(fake);
   SteadyClock clock;
@@ -117,7 +123,7 @@ TEST(EngineThread, QueueLimits) {
   Engine engine(executor, options, clock);
   Request request;
   request.prompt.assign(40, 1);
-  request.max_tokens = 4000;
+  request.max_tokens = 9000;  // 90 s
   std::vector<std::unique_ptr<Listener>> listeners;
   std::vector<RequestId> ids;
   std::optional<SubmitError> error;
@@ -137,7 +143,7 @@ TEST(EngineThread, QueueLimits) {
 
 TEST(EngineThread, DrainCancelsWhatIsLeft) {
   FakeOptions fake;
-  fake.step_ns = 1000000;
+  fake.step_ns = 20000000;  // 80 s of work: there is something left however slow the machine is
   FakeExecutor executor(fake);
   SteadyClock clock;
   Engine engine(executor, {}, clock);
@@ -152,7 +158,7 @@ TEST(EngineThread, DrainCancelsWhatIsLeft) {
 
 TEST(EngineThread, DestructionCancelsWhatIsLeft) {
   FakeOptions fake;
-  fake.step_ns = 1000000;
+  fake.step_ns = 20000000;
   fake.steps_in_flight_max = 2;
   FakeExecutor executor(fake);
   SteadyClock clock;
