@@ -99,7 +99,7 @@ TEST(HostileSchemaTest, References) {
 TEST(HostileSchemaTest, Patterns) {
   for (const char* pattern : {"^(a|b)*a(a|b){30}$", "(x+x+)+y", "^(((a{1,50}){1,50}){1,50}){1,50}$", ".*.*.*.*=.*",
                               "^([^,]*,){0,200}[^,]*$", "(a|aa|aaa)*$", "^[\\s\\S]{0,10000}$"}) {
-    const json::value schema = json::object{{"type", "string"}, {"pattern", pattern}, {"maxLength", 3000}};
+    const json::value schema = json::object{{"type", "string"}, {"pattern", pattern}, {"maxLength", 600}};
     const std::string error = error_of(schema);
     EXPECT_TRUE(error.empty() || error.find("too") != std::string::npos) << pattern << ": " << error;
     expect_writable(schema);

@@ -59,10 +59,12 @@ void Matcher::enter(NodeIndex start, uint32_t count, uint32_t frame, Positions& 
     const Node& node = nodes[at.node];
     if (frames_[at.frame].depth + node.need > kFramesMax) continue;  // it could not be completed
     switch (node.kind) {
-      case Node::Kind::kTerminal:
-        out.push_back({at.node, 0, 0, at.frame});
-        if (grammar_->terminals[node.terminal]->accepting(0)) pending_.push_back({node.next, 0, at.frame});
+      case Node::Kind::kTerminal: {
+        const Dfa& dfa = *grammar_->terminals[node.terminal];
+        if (!dfa.final(0)) out.push_back({at.node, 0, 0, at.frame});
+        if (dfa.accepting(0)) pending_.push_back({node.next, 0, at.frame});
         break;
+      }
       case Node::Kind::kString:
         out.push_back({at.node, 0, 0, at.frame});
         break;

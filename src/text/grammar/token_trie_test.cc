@@ -59,6 +59,14 @@ TEST(TokenTrieTest, MasksEqualBruteForceOnRandomVocabularies) {
   }
 }
 
+TEST(TokenTrieTest, TheEmptyTextIsCompleteAndNothingFollows) {
+  WorkBudget budget;
+  Matcher matcher(grammar_of(*regex_automaton("^$", Spelling::kUtf8, true, budget)));
+  EXPECT_TRUE(matcher.complete());
+  EXPECT_TRUE(matcher.ended());
+  EXPECT_FALSE(matcher.accept("a"));
+}
+
 TEST(TokenTrieTest, AddedTokensAndUnknownIdsAreNeverAllowed) {
   const auto tokenizer = Tokenizer::load(std::string(BOREAS_SOURCE_DIR) + "/models/tiny");
   ASSERT_TRUE(tokenizer.ok());
