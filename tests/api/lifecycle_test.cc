@@ -1,9 +1,7 @@
 // The server's own life: loading, overload, draining, time limits, faults of the engine.
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <future>
-#include <thread>
 
 #include "test_client.h"
 #include "test_server.h"
@@ -13,11 +11,11 @@ namespace {
 
 namespace json = boost::json;
 
-void wait_for_running(TestServer& server, int32_t count) {
-  for (int i = 0; i < 500 && server.engine().stats().running < count; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  ASSERT_EQ(server.engine().stats().running, count);
+void wait_for(TestServer& server, int32_t running, int32_t waiting) {
+  ASSERT_TRUE(eventually([&] {
+    const EngineStats stats = server.engine().stats();
+    return stats.running == running && stats.waiting == waiting;
+  }));
 }
 
 TEST(Lifecycle, LoadingThenReady) {
@@ -42,16 +40,15 @@ TEST(Lifecycle, FullQueueIs429) {
   TestServerOptions options;
   options.engine.running_max = 1;
   options.engine.waiting_max = 1;
-  options.fake.step_ns = 5'000'000;
+  options.fake.step_ns = 20'000'000;
   TestServer server(options);
   server.write_forever("and on ");
   std::vector<std::unique_ptr<TestSocket>> sockets;
   for (int i = 0; i < 2; ++i) {
     sockets.push_back(std::make_unique<TestSocket>(server.port()));
     sockets.back()->send(post_text("/v1/completions", R"({"prompt":"a","max_tokens":4000,"stream":true})"));
-    ASSERT_NE(sockets.back()->receive_until("\r\n\r\n"), "");
+    wait_for(server, 1, i);
   }
-  wait_for_running(server, 1);
   const TestAnswer answer = completion(server.port(), {});
   EXPECT_EQ(answer.status, 429);
   EXPECT_EQ(answer.error("type"), "rate_limit_error");
@@ -78,28 +75,29 @@ TEST(Lifecycle, NeverFitsIs400) {
 
 TEST(Lifecycle, DrainLetsRunningRequestsFinish) {
   TestServerOptions options;
-  options.fake.step_ns = 5'000'000;
+  options.server.shutdown_timeout_ms = 10 * kPatienceMs;
   TestServer server(options);
   server.write_forever("and on ");
+  server.hold();
   TestSocket running(server.port());
   running.send(post_text("/v1/completions", R"({"prompt":"a","max_tokens":100,"stream":true})"));
-  const std::string begin = running.receive_until("data: ");
+  server.wait_until_held();
   TestSocket idle(server.port());
   idle.send("GET /version HTTP/1.1\r\nHost: x\r\n\r\n");
   ASSERT_NE(idle.receive_until("-test\"}"), "");
   server.server().shut_down();
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_TRUE(eventually([&server] { return request(server.port(), "GET", "/health").status == 503; }));
   EXPECT_EQ(completion(server.port(), {}).error("code"), "draining");
-  EXPECT_EQ(request(server.port(), "GET", "/health").status, 503);
-  const TestAnswer answer = parse_answer(begin + running.receive_all());
+  server.release();
+  const TestAnswer answer = parse_answer(running.receive_all());
   EXPECT_EQ(text_at(answer.chunks().back(), "choices.0.finish_reason"), "length");
-  EXPECT_TRUE(idle.closed_by_peer(5000));
+  EXPECT_TRUE(idle.closed_by_peer());
   EXPECT_EQ(server.server().wait(), 0);
 }
 
 TEST(Lifecycle, DrainEndsAtItsDeadline) {
   TestServerOptions options;
-  options.fake.step_ns = 5'000'000;
+  options.fake.step_ns = 20'000'000;
   options.server.shutdown_timeout_ms = 100;
   TestServer server(options);
   server.write_forever("and on ");
@@ -108,7 +106,7 @@ TEST(Lifecycle, DrainEndsAtItsDeadline) {
   const std::string begin = stream.receive_until("data: ");
   TestSocket plain(server.port());
   plain.send(post_text("/v1/completions", R"({"prompt":"a","max_tokens":4000})"));
-  wait_for_running(server, 2);
+  wait_for(server, 2, 0);
   server.server().shut_down();
   const std::vector<std::string> events = parse_answer(begin + stream.receive_all()).events();
   ASSERT_GE(events.size(), 2U);
@@ -122,7 +120,7 @@ TEST(Lifecycle, DrainEndsAtItsDeadline) {
 
 TEST(Lifecycle, RequestTimeout) {
   TestServerOptions options;
-  options.fake.step_ns = 5'000'000;
+  options.fake.step_ns = 20'000'000;
   options.server.limits.request_timeout_ms = 150;
   TestServer server(options);
   server.write_forever("and on ");
@@ -136,15 +134,19 @@ TEST(Lifecycle, RequestTimeout) {
 }
 
 TEST(Lifecycle, EngineFaultEndsTheServer) {
-  TestServerOptions options;
-  options.fake.step_ns = 5'000'000;
-  TestServer server(options);
+  TestServer server;
   FakeFaults faults;
   faults.wait_error_step = 20;
   server.executor().set_faults(faults);
   server.write_forever("and on ");
+  server.hold();
+  auto stream_answer = std::async(std::launch::async, [&] {
+    return completion(server.port(), {{"max_tokens", 4000}, {"stream", true}});
+  });
   auto plain = std::async(std::launch::async, [&] { return completion(server.port(), {{"max_tokens", 4000}}); });
-  const TestAnswer stream = completion(server.port(), {{"max_tokens", 4000}, {"stream", true}});
+  EXPECT_TRUE(server.wait_for_requests(2));
+  server.release();
+  const TestAnswer stream = stream_answer.get();
   const std::vector<std::string> events = stream.events();
   ASSERT_GE(events.size(), 2U);
   EXPECT_EQ(events.back(), "[DONE]");

@@ -89,13 +89,14 @@ TEST(Metrics, WithoutPrefixCacheNothingIsQueried) {
   EXPECT_EQ(metrics.at("vllm:gpu_prefix_cache_hit_rate"), 0);
 }
 
-// Four requests, each of which fills half of the pages.
+// Four requests at once, each of which fills half of the pages.
 Metrics after_preemptions(int64_t swap_bytes_max) {
   TestServerOptions options;
   options.fake.pages_full = 16;
   options.engine.swap_bytes_max = swap_bytes_max;
   TestServer server(std::move(options));
   server.write_forever("a");
+  server.hold();
   std::vector<std::thread> clients;
   for (int32_t i = 0; i < 4; ++i) {
     clients.emplace_back([&server, i] {
@@ -104,6 +105,8 @@ Metrics after_preemptions(int64_t swap_bytes_max) {
       EXPECT_EQ(int_at(completion(server.port(), extra).json(), "usage.completion_tokens"), 490);
     });
   }
+  EXPECT_TRUE(server.wait_for_requests(4));
+  server.release();
   for (std::thread& client : clients) client.join();
   EXPECT_TRUE(server.idle_at_baseline());
   return Metrics(server.port());

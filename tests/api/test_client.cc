@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <thread>
 
 namespace boreas {
 
@@ -34,6 +35,14 @@ std::string dechunk(std::string_view body) {
 }
 
 }  // namespace
+
+bool eventually(const std::function<bool()>& is_so) {
+  for (const int64_t deadline = now_ms() + kPatienceMs; !is_so();) {
+    if (now_ms() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
 
 TestSocket::TestSocket(uint16_t port, int receive_buffer_bytes) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
   if (receive_buffer_bytes > 0) {

@@ -3,12 +3,19 @@
 
 #include <boost/json.hpp>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace boreas {
+
+// What a test that hangs waits for, so that it fails instead. Nothing may depend on it: a busy machine stops a process
+// for seconds.
+constexpr int kPatienceMs = 60'000;
+// Asks again and again; false: it did not come true.
+bool eventually(const std::function<bool()>& is_so);
 
 // A TCP connection to 127.0.0.1. Closed by the destructor.
 class TestSocket {
@@ -18,11 +25,12 @@ class TestSocket {
   TestSocket(const TestSocket&) = delete;
   TestSocket& operator=(const TestSocket&) = delete;
 
-  bool send(std::string_view bytes);                                          // false: the peer has closed
-  std::string receive_some(int timeout_ms);                                   // "": closed or nothing came in time
-  std::string receive_until(std::string_view text, int timeout_ms = 10'000);  // all up to and with `text`, or what came
-  std::string receive_all(int timeout_ms = 10'000);                           // until the peer closes
-  bool closed_by_peer(int timeout_ms);
+  bool send(std::string_view bytes);         // false: the peer has closed
+  std::string receive_some(int timeout_ms);  // "": closed or nothing came in time
+  std::string receive_until(std::string_view text,
+                            int timeout_ms = kPatienceMs);  // all up to and with `text`, or what came
+  std::string receive_all(int timeout_ms = kPatienceMs);    // until the peer closes
+  bool closed_by_peer(int timeout_ms = kPatienceMs);
   void shut_down_sending();
   void close();
   void reset();  // closes with RST

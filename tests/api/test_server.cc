@@ -1,10 +1,9 @@
 #include "test_server.h"
 
-#include <chrono>
-#include <thread>
 #include <utility>
 
 #include "base/check.h"
+#include "test_client.h"
 
 namespace boreas {
 
@@ -61,6 +60,7 @@ TestServer::TestServer(TestServerOptions options) : options_(std::move(options))
 }
 
 TestServer::~TestServer() {
+  release();
   server_->shut_down();
   server_.reset();
   engine_.reset();
@@ -69,10 +69,37 @@ TestServer::~TestServer() {
 void TestServer::make_ready() { server_->ready(served_); }
 
 TokenId TestServer::next_token(int32_t output_index) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  is_held_ = holds_;
+  if (is_held_) changed_.notify_all();
+  changed_.wait(lock, [this] { return !holds_; });
+  is_held_ = false;
   auto index = static_cast<size_t>(output_index);
   if (repeats_) index %= script_.size();
   return index < script_.size() ? script_[index] : end_of_turn_;
+}
+
+void TestServer::hold() {
+  const std::lock_guard lock(mutex_);
+  holds_ = true;
+}
+
+void TestServer::wait_until_held() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return is_held_; });
+}
+
+bool TestServer::wait_for_requests(int32_t count) {
+  return eventually([this, count] {
+    const EngineStats stats = engine_->stats();
+    return stats.running + stats.waiting == count;
+  });
+}
+
+void TestServer::release() {
+  const std::lock_guard lock(mutex_);
+  holds_ = false;
+  changed_.notify_all();
 }
 
 std::vector<TokenId> TestServer::ids(const std::string& text) const {
@@ -96,15 +123,11 @@ void TestServer::write_forever(const std::string& unit) {
 }
 
 bool TestServer::idle_at_baseline() {
-  for (int i = 0; i < 500; ++i) {
+  return eventually([this] {
     const EngineStats now = engine_->stats();
-    if (now.running == 0 && now.waiting == 0 && now.pages_full_free == baseline_.pages_full_free &&
-        now.pages_sliding_free == baseline_.pages_sliding_free) {
-      return true;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return false;
+    return now.running == 0 && now.waiting == 0 && now.pages_full_free == baseline_.pages_full_free &&
+           now.pages_sliding_free == baseline_.pages_sliding_free;
+  });
 }
 
 }  // namespace boreas

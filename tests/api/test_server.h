@@ -2,6 +2,7 @@
 // models/tiny. What the model "writes" is a script that a test sets; markers in it are written by name.
 #pragma once
 
+#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -43,7 +44,15 @@ class TestServer {
   void write_forever(const std::string& unit);
   std::vector<TokenId> ids(const std::string& text) const;
 
-  // Waits until nothing runs or waits and all pages are free or cached as at the start. False after 5 s.
+  // From now on the model stops before it writes a token, and the engine with it, until release().
+  void hold();
+  // Until the engine stands still, because something has got so far.
+  void wait_until_held();
+  // Until so many requests are with the engine; false: they did not come.
+  bool wait_for_requests(int32_t count);
+  void release();
+
+  // Waits until nothing runs or waits and all pages are free or cached as at the start.
   bool idle_at_baseline();
 
  private:
@@ -58,6 +67,8 @@ class TestServer {
   ServedModel served_;
   EngineStats baseline_;
   std::mutex mutex_;
+  std::condition_variable changed_;
+  bool holds_ = false, is_held_ = false;
   std::vector<TokenId> script_;
   bool repeats_ = false;
   TokenId end_of_turn_ = -1;
