@@ -9,6 +9,7 @@
 
 #include "exec/cpu/cpu_executor.h"
 #include "model/model.h"
+#include "tests/eval/temporary.h"
 
 namespace boreas {
 namespace {
@@ -118,7 +119,7 @@ TEST(EvalLikelihood, ATextBeyondTheMemoryIsAnError) {
 class EvalOracle : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::path(testing::TempDir()) / "boreas-oracle";
+    folder_ = temporary("oracle");
     std::filesystem::create_directories(folder_);
     json::array list;
     for (const ScoredText& text : texts()) {
@@ -178,7 +179,7 @@ TEST(EvalTexts, TheBundledTextsAreReadAndBadOnesNamed) {
   const Result<std::vector<ScoredText>> some = read_scored_texts(bundled, tokenizer, 1000);
   ASSERT_TRUE(some.ok());
   EXPECT_LT(some->size(), all->size());
-  const std::string file = (std::filesystem::path(testing::TempDir()) / "boreas-texts.jsonl").string();
+  const std::string file = temporary("texts.jsonl").string();
   for (const char* bad : {"", "5", R"({"id": "a", "prompt": "x"})", R"({"id": "a", "prompt": "", "answer": ""})"}) {
     std::ofstream(file) << bad;
     EXPECT_FALSE(read_scored_texts(file, tokenizer, 0).ok()) << bad;

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/eval/temporary.h"
+
 namespace boreas {
 namespace {
 
@@ -53,7 +55,7 @@ TEST_F(EvalPython, SignalsNobody) {
 }
 
 TEST_F(EvalPython, WritesNoFileAndRemovesNone) {
-  const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / "boreas-sandbox-file";
+  const std::filesystem::path file = temporary("file");
   std::ofstream(file) << "text";
   std::filesystem::permissions(file, std::filesystem::perms::all);
   EXPECT_EQ(run("open('" + file.string() + "', 'w')\nprint('open')"), "PermissionError\n");

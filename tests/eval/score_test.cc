@@ -10,6 +10,7 @@
 
 #include "apps/eval_reference.h"
 #include "apps/eval_set.h"
+#include "tests/eval/temporary.h"
 
 namespace boreas {
 namespace {
@@ -186,7 +187,7 @@ TEST(EvalScore, EveryKindOfCheckRightAndWrong) {
 // What score.py prints for `script`, in which `cases` is the content of a file of lines; null without python3.
 json::value ask_python(const std::string& script, const std::vector<std::string>& lines) {
   if (std::system("/usr/bin/python3 -c pass 2>/dev/null") != 0) return nullptr;
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "boreas-score";
+  const std::filesystem::path folder = temporary("score");
   std::filesystem::create_directories(folder);
   {
     std::ofstream file(folder / "cases.jsonl");

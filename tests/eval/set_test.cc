@@ -9,6 +9,7 @@
 
 #include "apps/eval_reference.h"
 #include "apps/eval_report.h"
+#include "tests/eval/temporary.h"
 
 namespace boreas {
 namespace {
@@ -16,7 +17,7 @@ namespace {
 namespace json = boost::json;
 
 std::string write_temporary(const std::string& name, const std::string& text) {
-  const std::string file = (std::filesystem::path(testing::TempDir()) / name).string();
+  const std::string file = temporary(name).string();
   std::ofstream(file) << text;
   return file;
 }
@@ -72,15 +73,15 @@ TEST(EvalSet, BadLinesAreErrorsThatNameFileLineAndField) {
        "'check.type'"},
   };
   for (const auto& [text, field] : bad) {
-    const std::string file = write_temporary("boreas-bad.jsonl", line("first", "k") + "\n" + text + "\n");
+    const std::string file = write_temporary("bad.jsonl", line("first", "k") + "\n" + text + "\n");
     const Result<EvalSet> set = read_eval_set(file);
     ASSERT_FALSE(set.ok()) << text;
-    EXPECT_NE(set.error().message.find("boreas-bad.jsonl, line 3: "), std::string::npos) << set.error().message;
+    EXPECT_NE(set.error().message.find("bad.jsonl, line 3: "), std::string::npos) << set.error().message;
     EXPECT_NE(set.error().message.find(field), std::string::npos) << set.error().message;
   }
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
-  EXPECT_FALSE(read_eval_set(write_temporary("boreas-bad.jsonl", deep)).ok());
-  EXPECT_FALSE(read_eval_set(write_temporary("boreas-bad.jsonl", "")).ok());
+  EXPECT_FALSE(read_eval_set(write_temporary("bad.jsonl", deep)).ok());
+  EXPECT_FALSE(read_eval_set(write_temporary("bad.jsonl", "")).ok());
   EXPECT_FALSE(read_eval_set("/nowhere/at/all.jsonl").ok());
   EXPECT_FALSE(read_eval_set("/").ok());
 }
@@ -129,7 +130,7 @@ TEST(EvalReport, ABaselineShowsWhatChanged) {
   const std::vector<EvalOutcome> now =
       outcomes({Verdict::kWrong, Verdict::kRight, Verdict::kUnscored, Verdict::kWrong, Verdict::kRight});
   for (const std::string& text : {verdict_lines(before), json::serialize(report_json(before, {}))}) {
-    const Result<std::map<std::string, Verdict>> baseline = read_baseline(write_temporary("boreas-base.json", text));
+    const Result<std::map<std::string, Verdict>> baseline = read_baseline(write_temporary("base.json", text));
     ASSERT_TRUE(baseline.ok()) << baseline.error().message;
     const BaselineChange change = compare_baseline(now, *baseline);
     EXPECT_EQ(change.newly_wrong, std::vector<std::string>{"a"});
@@ -139,7 +140,7 @@ TEST(EvalReport, ABaselineShowsWhatChanged) {
   }
   for (const char* bad : {"", "[]", "{}", R"({"prompts": [5]})", R"({"prompts": [{"id": "a"}]})",
                           R"({"prompts": [{"id": "a", "verdict": "perhaps"}]})"}) {
-    EXPECT_FALSE(read_baseline(write_temporary("boreas-base.json", bad)).ok()) << bad;
+    EXPECT_FALSE(read_baseline(write_temporary("base.json", bad)).ok()) << bad;
   }
 }
 
@@ -184,7 +185,7 @@ TEST(EvalReference, FilesAreReadOrRefused) {
   ASSERT_TRUE(bundled.ok()) << bundled.error().message;
   EXPECT_EQ(bundled->size(), 1620u);
   for (const char* bad : {"{", "[]", R"({"id": "a"})", R"({"id": "a", "output": 5})"}) {
-    const Result<std::map<std::string, std::string>> read = read_reference(write_temporary("boreas-ref.jsonl", bad));
+    const Result<std::map<std::string, std::string>> read = read_reference(write_temporary("ref.jsonl", bad));
     ASSERT_FALSE(read.ok()) << bad;
     EXPECT_NE(read.error().message.find("line 1"), std::string::npos);
   }
