@@ -72,6 +72,8 @@ int run(int argc, char** argv) {
   options.fake.pages_full = 64 * options.fake.sequence_slots;
   options.fake.pages_sliding = 4 * options.fake.sequence_slots + 256;
   options.fake.full_logits = false;
+  options.fake.reads = !forever;  // what the fake executor itself costs is not the server's
+  options.fake.steps_in_flight_max = 2;
   options.engine.step_tokens_max = 8192;
   options.server.http.sweep_interval_ms = HttpOptions().sweep_interval_ms;
   options.scripted = false;

@@ -106,6 +106,7 @@ void FakeExecutor::check_plan(const StepPlan& plan) const {
     CHECK(row.position >= 0 && end <= info_.context_max);
     for (const TokenId token : row.tokens) CHECK(token >= 0 && token < info_.vocab_size);
     CHECK(static_cast<int32_t>(row.full_pages.size()) == page_index(end - 1) + 1);
+    if (!options_.reads) continue;
     for (const PageId page : row.full_pages) CHECK(page.value >= 0 && page.value < info_.pages_full);
     if (info_.window == 0) continue;
     CHECK(row.sliding_first <= page_index(std::max(0, row.position - info_.window + 1)));
@@ -126,6 +127,7 @@ Result<StepTicket> FakeExecutor::submit(const StepPlan& plan) {
   Pending pending;
   pending.ticket = static_cast<StepTicket>(steps_submitted_++);
   pending.plan = plan;
+  if (options_.clock == nullptr) pending.submitted = std::chrono::steady_clock::now();
   pending_.push_back(std::move(pending));
   return pending_.back().ticket;
 }
@@ -139,11 +141,13 @@ Result<StepResult> FakeExecutor::wait(StepTicket ticket) {
   Pending& front = pending_.front();
   if (!front.done) front.result = run_step(static_cast<int64_t>(ticket), front.plan);
   StepResult result = std::move(front.result);
+  const Time begin = std::max(front.submitted, step_end_);
   pending_.pop_front();
   if (options_.clock != nullptr) {
     options_.clock->advance_ns(result.elapsed_ns);
   } else if (result.elapsed_ns > 0) {
-    std::this_thread::sleep_for(std::chrono::nanoseconds(result.elapsed_ns));
+    step_end_ = begin + std::chrono::nanoseconds(result.elapsed_ns);
+    std::this_thread::sleep_until(step_end_);
   }
   return result;
 }
@@ -187,12 +191,14 @@ RowResult FakeExecutor::run_row(int64_t step, const StepRow& row) {
   result.sampled = outcome(step, row, slot, read_hash, last);
   slot.last_sampled = result.sampled.id;
   slot.sampled_step = step;
+  if (!options_.reads) return result;
   if (result.sampled.id >= 0) slot.penalties.add_output(result.sampled.id);
   if (static_cast<int32_t>(slot.text.size()) == last + 1) slot.text.push_back(std::max(result.sampled.id, 0));
   return result;
 }
 
 uint64_t FakeExecutor::run_token(const StepRow& row, Slot& slot, TokenId token, int32_t position, bool decode) {
+  if (!options_.reads) return 0;
   for (auto page = static_cast<int32_t>(slot.page_texts.size()); (page + 1) * kPagePositions <= position + 1; ++page) {
     if (static_cast<size_t>(position) >= slot.text.size()) break;
     uint64_t text = 0;

@@ -40,8 +40,11 @@ struct FakeOptions {
   // True: logits over the vocabulary and sample_token(), all sampling parameters count. False: one hash picks the
   // token; of the parameters only seed, choice and temperature 0 count, and the mask; costs nothing a vocabulary entry.
   bool full_logits = true;
+  // False: pages are neither looked at nor written and penalties not counted, for measurements of what is around an
+  // executor. Needs a script.
+  bool reads = true;
   FakeScript script;              // overrides both, except where a mask forbids its token
-  int64_t step_ns = 0;            // latency of a step
+  int64_t step_ns = 0;            // latency of a step, from its submission or the end of the step before
   int64_t token_ns = 0;           // and of each of its tokens
   VirtualClock* clock = nullptr;  // advanced by the latency; null: wait() sleeps
 };
@@ -101,9 +104,11 @@ class FakeExecutor final : public Executor {
     TokenId last_sampled = -1;
     int64_t sampled_step = -1;
   };
+  using Time = std::chrono::steady_clock::time_point;
   struct Pending {
     StepTicket ticket = 0;
     StepPlan plan;
+    Time submitted;
     bool done = false;
     StepResult result;
   };
@@ -137,6 +142,7 @@ class FakeExecutor final : public Executor {
   int64_t wrong_texts_ = 0;
   int64_t swap_calls_ = 0;
   bool failed_ = false;
+  Time step_end_;  // of the last step that was waited for
 };
 
 }  // namespace boreas
