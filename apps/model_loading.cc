@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +12,7 @@
 
 #include "base/prng.h"
 #include "exec/cpu/cpu_executor.h"
+#include "exec/cuda/cuda_executor.h"
 
 namespace boreas {
 
@@ -98,18 +100,50 @@ Result<LoadedModel> load_with_text(const ModelSource& source) {
   return loaded;
 }
 
-Result<std::unique_ptr<Executor>> make_executor(const DeviceChoice& choice, const std::shared_ptr<const Model>& model) {
-  const bool gpu_wanted = choice.device.rfind("cuda", 0) == 0;
-  if (!gpu_wanted && choice.device != "auto" && choice.device != "cpu") {
-    return Error{"--device must be auto, cpu, cuda or cuda:INDEX, not '" + choice.device + "'", "device"};
+namespace {
+
+// "cuda" or "cuda:INDEX".
+Result<int32_t> gpu_index(const std::string& device) {
+  if (device == "cuda") return 0;
+  int32_t index = -1;
+  const char *first = device.data() + 5, *last = device.data() + device.size();
+  if (device.rfind("cuda:", 0) == 0) {
+    const auto parsed = std::from_chars(first, last, index);
+    if (parsed.ec == std::errc() && parsed.ptr == last && index >= 0) return index;
   }
-  if (gpu_wanted || choice.require_gpu) return Error{"this build has no GPU support; use --device cpu", "device"};
+  return Error{"--device must be auto, cpu, cuda or cuda:INDEX, not '" + device + "'", "device"};
+}
+
+Result<std::unique_ptr<Executor>> make_gpu_executor(const DeviceChoice& choice, int32_t index,
+                                                    const std::shared_ptr<const Model>& model) {
+  if (!cuda_built()) {
+    return Error{"this build has no GPU support (it wants nvcc 13: cmake --preset cuda); use --device cpu", "device"};
+  }
+  CudaExecutorOptions options;
+  options.device_index = index;
+  options.sequence_slots = choice.sequence_slots;
+  options.tokens_max = choice.step_tokens_max;
+  options.context_max = choice.context_max;
+  options.kv_bytes = choice.kv_bytes;
+  options.progress = show_progress();
+  return make_cuda_executor(model, options);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Executor>> make_executor(const DeviceChoice& choice, const std::shared_ptr<const Model>& model) {
+  // auto is the CPU until the kernel has passed its checks on a GPU (./check --gpu).
+  if (choice.device != "auto" && choice.device != "cpu") {
+    ASSIGN_OR_RETURN(const int32_t index, gpu_index(choice.device));
+    return make_gpu_executor(choice, index, model);
+  }
+  if (choice.require_gpu) return Error{"a GPU is asked for; name it: --device cuda", "device"};
   CpuExecutorOptions options;
   options.threads = choice.threads;
   options.sequence_slots = choice.sequence_slots;
   options.tokens_max = choice.step_tokens_max;
   options.context_max = choice.context_max;
-  options.kv_bytes = choice.kv_bytes;
+  if (choice.kv_bytes > 0) options.kv_bytes = choice.kv_bytes;
   return make_cpu_executor(model, options);
 }
 

@@ -31,7 +31,7 @@ struct DeviceChoice {
   int32_t sequence_slots = 64;
   int32_t step_tokens_max = 2048;
   int32_t context_max = 0;  // 0: the model's
-  int64_t kv_bytes = int64_t{1} << 30;
+  int64_t kv_bytes = 0;     // 0: 1 GiB on a processor, what is left of its memory on a GPU
 };
 
 struct LoadedModel {

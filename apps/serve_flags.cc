@@ -60,7 +60,9 @@ void declare_engine_flags(CLI::App& command, ServeFlags& flags) {
       .add_option("--threads,-t", flags.threads,
                   "Processor threads that compute, at most one a processor; 0: all processors")
       ->check(CLI::Range(0, 1024));
-  command.add_option("--kv-cache-memory-bytes", flags.kv_bytes, "Memory of the KV pages")
+  command
+      .add_option("--kv-cache-memory-bytes", flags.kv_bytes,
+                  "Memory of the KV pages (default: 1 GiB, or what a GPU has left)")
       ->check(CLI::Range(int64_t{1} << 20, int64_t{1} << 44));
   command.add_option("--max-model-len,--context-length,--max-seq-len,--max-context,--ctx-size,-c", flags.max_model_len,
                      "Longest prompt + answer: a number, also as 256k, or auto");

@@ -24,7 +24,7 @@ struct ServeFlags {
   std::string device = "auto";
   bool require_gpu = false;
   int32_t threads = 0;
-  int64_t kv_bytes = int64_t{1} << 30;
+  int64_t kv_bytes = 0;
   std::string max_model_len = "auto";
   std::string generation_config = "auto";
   std::string override_generation_config;

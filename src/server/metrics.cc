@@ -1,70 +1,85 @@
-// GET /metrics: the engine's counters under the names that vLLM uses, because routers and dashboards know those.
-#include <prometheus/metric_family.h>
-#include <prometheus/text_serializer.h>
-
+// GET /metrics: the engine's counters under the names that vLLM uses, because routers and dashboards know those, in the
+// text format of Prometheus (version 0.0.4). Written here and not by prometheus-cpp: Debian has no static library of
+// it, and the portable binary needs one (decision 0004).
 #include <algorithm>
+#include <charconv>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "server/routes.h"
 
 namespace boreas {
 
 namespace {
 
-using prometheus::MetricFamily;
-using prometheus::MetricType;
+// Backslash and line feed are escaped in help texts, quotes as well in label values.
+std::string escaped(std::string_view text, bool in_quotes) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\n') out += "\\n";
+    else if (c == '\\' || (c == '"' && in_quotes)) out.append({'\\', c});
+    else out += c;
+  }
+  return out;
+}
+
+// The shortest text that reads back as the same number.
+std::string number(double value) {
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof(text), value);
+  CHECK(end.ec == std::errc());
+  return {text, end.ptr};
+}
 
 class Page {
  public:
+  using Labels = std::vector<std::pair<std::string, std::string>>;
+
   explicit Page(std::string model) : model_(std::move(model)) {}
 
-  void gauge(const char* name, const char* help, double value) { add(name, help, MetricType::Gauge, value); }
+  void gauge(const char* name, const char* help, double value) {
+    family(name, help, "gauge");
+    sample(name, {}, value);
+  }
   void counter(const char* name, const char* help, int64_t value) {
-    add(name, help, MetricType::Counter, static_cast<double>(value));
+    family(name, help, "counter");
+    sample(name, {}, static_cast<double>(value));
   }
   // A gauge of both page pools.
   void pools(const char* name, const char* help, int32_t full, int32_t sliding) {
-    MetricFamily family{
-        name, help, MetricType::Gauge, {metric(MetricType::Gauge, full), metric(MetricType::Gauge, sliding)}};
-    family.metric[0].label.push_back({"pool", "full"});
-    family.metric[1].label.push_back({"pool", "sliding"});
-    families_.push_back(std::move(family));
+    family(name, help, "gauge");
+    sample(name, {{"pool", "full"}}, full);
+    sample(name, {{"pool", "sliding"}}, sliding);
   }
   void cache_config(int32_t pages) {
-    MetricFamily family{"vllm:cache_config_info",
-                        "KV memory: positions of a page and pages of the full pool.",
-                        MetricType::Gauge,
-                        {metric(MetricType::Gauge, 1)}};
-    for (const auto& [name, value] : {std::pair{"block_size", kPagePositions}, {"num_gpu_blocks", pages}}) {
-      family.metric[0].label.push_back({name, std::to_string(value)});
-    }
-    families_.push_back(std::move(family));
+    constexpr const char* kName = "vllm:cache_config_info";
+    family(kName, "KV memory: positions of a page and pages of the full pool.", "gauge");
+    sample(kName, {{"block_size", std::to_string(kPagePositions)}, {"num_gpu_blocks", std::to_string(pages)}}, 1);
   }
   void finished(const int64_t (&counts)[4]) {
     constexpr const char* kReasons[] = {"stop", "length", "abort", "error"};
-    MetricFamily family{"vllm:request_success_total", "Finished choices by reason.", MetricType::Counter, {}};
-    for (size_t i = 0; i < 4; ++i) {
-      family.metric.push_back(metric(MetricType::Counter, static_cast<double>(counts[i])));
-      family.metric.back().label.push_back({"finished_reason", kReasons[i]});
-    }
-    families_.push_back(std::move(family));
+    constexpr const char* kName = "vllm:request_success_total";
+    family(kName, "Finished choices by reason.", "counter");
+    for (size_t i = 0; i < 4; ++i) sample(kName, {{"finished_reason", kReasons[i]}}, static_cast<double>(counts[i]));
   }
-  std::string text() const { return prometheus::TextSerializer().Serialize(families_); }
+  const std::string& text() const { return text_; }
 
  private:
-  prometheus::ClientMetric metric(MetricType type, double value) const {
-    prometheus::ClientMetric out;
-    out.label = {{"model_name", model_}, {"engine", "0"}};
-    (type == MetricType::Gauge ? out.gauge.value : out.counter.value) = value;
-    return out;
+  void family(std::string_view name, std::string_view help, std::string_view type) {
+    text_ += "# HELP " + std::string(name) + " " + escaped(help, false) + "\n";
+    text_ += "# TYPE " + std::string(name) + " " + std::string(type) + "\n";
   }
-  void add(const char* name, const char* help, MetricType type, double value) {
-    families_.push_back({name, help, type, {metric(type, value)}});
+  void sample(std::string_view name, const Labels& labels, double value) {
+    text_ += std::string(name) + "{model_name=\"" + escaped(model_, true) + "\",engine=\"0\"";
+    for (const auto& [label, its] : labels) text_ += "," + label + "=\"" + escaped(its, true) + "\"";
+    text_ += "} " + number(value) + "\n";
   }
 
   std::string model_;
-  std::vector<MetricFamily> families_;
+  std::string text_;
 };
 
 double share_used(int32_t free, int32_t all) {

@@ -14,7 +14,7 @@ packages_of() {
   case $1 in
     build) echo "cmake=cmake ninja=ninja-build g++=g++ ccache=ccache pkg-config=pkg-config" \
       "libboost$boost-dev libboost-json$boost-dev libpcre2-dev libutf8proc-dev libcli11-dev" \
-      "libspdlog-dev libfmt-dev prometheus-cpp-dev" ;;
+      "libspdlog-dev libfmt-dev" ;;
     test) echo "libgtest-dev libgmock-dev libbenchmark-dev libboost-context$boost-dev" \
       "python3=python3 python3-jinja2 clang-format=clang-format" ;;
     full) echo "clang++=clang libclang-rt-$llvm-dev clang-tidy=clang-tidy node=nodejs npm=npm" ;;
