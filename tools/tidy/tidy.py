@@ -32,7 +32,8 @@ def tree(root):
     for folder, subfolders, names in os.walk(root):
         relative = os.path.relpath(folder, root)
         subfolders[:] = [s for s in subfolders if s not in OUTSIDE and not (relative == '.' and s.startswith('build'))]
-        found += [os.path.normpath(os.path.join(relative, name)) for name in names]
+        # In a git worktree .git is a file.
+        found += [os.path.normpath(os.path.join(relative, name)) for name in names if name not in OUTSIDE]
     return sorted(found)
 
 
