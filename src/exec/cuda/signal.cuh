@@ -114,19 +114,21 @@ BOREAS_DEVICE void gather_words(const StepParams& params, const Standpoint& at, 
   BOREAS_NO_UNROLL
   for (int32_t first = thread; first < total; first += kThreadsOf * kBatch) {
     Word words[kBatch];
-    int32_t from[kBatch];
     uint32_t missing = 0;
     BOREAS_UNROLL
     for (int32_t k = 0; k < kBatch; ++k) {
       const int32_t i = first + k * kThreadsOf;
-      from[k] = i < total ? place(i) : -1;
-      if (from[k] >= 0) missing |= 1u << k;
+      if (i < total && place(i) >= 0) missing |= 1u << k;
     }
+    const uint32_t wanted = missing;
     Deadline deadline(params, at);
     while (true) {
       BOREAS_UNROLL
-      for (int32_t k = 0; k < kBatch; ++k)
-        if (missing >> k & 1) words[k] = load_word(half + from[k]);
+      for (int32_t k = 0; k < kBatch; ++k) {
+        int32_t i = first + k * kThreadsOf;
+        opaque(i);  // places are worked out where they are needed; kept, or all at once, they would be spilled
+        if (missing >> k & 1) words[k] = load_word(half + place(i));
+      }
       uint32_t seen = 0;
       BOREAS_UNROLL
       for (int32_t k = 0; k < kBatch; ++k) {
@@ -141,8 +143,8 @@ BOREAS_DEVICE void gather_words(const StepParams& params, const Standpoint& at, 
     BOREAS_UNROLL
     for (int32_t k = 0; k < kBatch; ++k) {
       int32_t i = first + k * kThreadsOf;
-      opaque(i);  // or the compiler works out all words' places at once, before the wait, and spills them
-      if (from[k] >= 0) store(i, k, words[k]);
+      opaque(i);
+      if (wanted >> k & 1) store(i, k, words[k]);
     }
   }
 }
