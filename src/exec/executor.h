@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -94,6 +95,13 @@ struct StepResult {
 };
 
 using StepTicket = uint64_t;
+
+// For executors: CHECKs a plan, which the engine makes, so that a wrong one is a bug.
+struct SlotState {
+  bool open = false;
+  bool has_token = false;  // that a row without tokens would take
+};
+void check_plan(const StepPlan& plan, const ExecutorInfo& info, const std::function<SlotState(int32_t slot)>& state_of);
 
 // Used by one thread (the engine's). Every Error is a fault of the executor (device lost, deadline passed): the engine
 // fails its requests and stops. Bad plans are bugs and CHECKed.

@@ -7,6 +7,7 @@
 #include <new>
 #include <system_error>
 
+#include "base/bounds.h"
 #include "exec/cpu/blocks.h"
 #include "exec/cpu/interpreter.h"
 #include "exec/cpu/processors.h"
@@ -21,24 +22,15 @@ constexpr TokenId kNoToken = -1;
 constexpr int64_t kThreadsMax = 1024, kBlockRowsMax = 4096, kSlotsMax = 65536;
 
 Status check_options(const CpuExecutorOptions& options) {
-  struct {
-    const char* name;
-    int64_t value, low, high;
-  } const bounds[] = {{"threads", options.threads, 0, kThreadsMax},
-                      {"workers", options.workers, 0, kThreadsMax},
-                      {"sequence_slots", options.sequence_slots, 1, kSlotsMax},
-                      {"block_rows", options.block_rows, 1, kBlockRowsMax},
-                      {"tokens_max", options.tokens_max, 1, INT32_MAX},
-                      {"context_max", options.context_max, 0, INT32_MAX},
-                      {"kv_bytes", options.kv_bytes, 0, INT64_MAX},
-                      {"pages_full", options.pages_full, 0, INT32_MAX},
-                      {"pages_sliding", options.pages_sliding, 0, INT32_MAX}};
-  for (const auto& bound : bounds)
-    if (bound.value < bound.low || bound.value > bound.high)
-      return Error{std::string(bound.name) + " is " + std::to_string(bound.value) + ", expected " +
-                       std::to_string(bound.low) + " to " + std::to_string(bound.high),
-                   bound.name};
-  return Ok{};
+  return check_bounds({{"threads", options.threads, 0, kThreadsMax},
+                       {"workers", options.workers, 0, kThreadsMax},
+                       {"sequence_slots", options.sequence_slots, 1, kSlotsMax},
+                       {"block_rows", options.block_rows, 1, kBlockRowsMax},
+                       {"tokens_max", options.tokens_max, 1, INT32_MAX},
+                       {"context_max", options.context_max, 0, INT32_MAX},
+                       {"kv_bytes", options.kv_bytes, 0, INT64_MAX},
+                       {"pages_full", options.pages_full, 0, INT32_MAX},
+                       {"pages_sliding", options.pages_sliding, 0, INT32_MAX}});
 }
 
 class CpuExecutor final : public Executor {
@@ -76,7 +68,10 @@ class CpuExecutor final : public Executor {
 
   Result<StepTicket> submit(const StepPlan& plan) override {
     CHECK(!pending_.has_value());
-    check_plan(plan);
+    check_plan(plan, info_, [this](int32_t row_slot) {
+      const size_t slot = static_cast<size_t>(row_slot);
+      return SlotState{shared_.samplers[slot].open, feedback_[slot] != kNoToken};
+    });
     if (dead_) return *dead_;
     Result<StepResult> result = run(plan);
     if (!result.ok()) return dead_.emplace(result.error());  // KV and penalties are those of half a step
@@ -206,42 +201,6 @@ class CpuExecutor final : public Executor {
     info_.page_bytes_sliding = page_bytes_sliding(config);
     info_.steps_in_flight_max = 1;
     info_.one_arithmetic = true;
-  }
-
-  // A plan is made by the engine, so a wrong one is a bug.
-  void check_plan(const StepPlan& plan) const {
-    CHECK(!plan.rows.empty() && plan.rows.size() <= static_cast<size_t>(info_.rows_max));
-    std::vector<bool> used(static_cast<size_t>(info_.sequence_slots));
-    int64_t tokens = 0;
-    for (const StepRow& row : plan.rows) {
-      CHECK(row.slot >= 0 && row.slot < info_.sequence_slots);
-      const size_t slot = static_cast<size_t>(row.slot);
-      CHECK(shared_.samplers[slot].open);
-      CHECK(!used[slot]);
-      used[slot] = true;
-      CHECK(!row.tokens.empty() || feedback_[slot] != kNoToken);
-      for (TokenId token : row.tokens) CHECK(token >= 0 && token < info_.vocab_size);
-      CHECK(row.forced_token >= -1 && row.forced_token < info_.vocab_size);
-      if (row.mask != nullptr) CHECK(static_cast<int64_t>(row.mask->bits.size()) * 32 >= info_.vocab_size);
-      check_pages(row);
-      tokens += std::max<int64_t>(1, static_cast<int64_t>(row.tokens.size()));
-    }
-    CHECK(tokens <= info_.tokens_max);
-  }
-  void check_pages(const StepRow& row) const {
-    const int64_t end = int64_t{row.position} + std::max<int64_t>(1, static_cast<int64_t>(row.tokens.size()));
-    CHECK(row.position >= 0 && end <= context_max_);
-    const int64_t page_last = (end - 1) / kPagePositions;
-    if (info_.page_bytes_full > 0) {
-      CHECK(static_cast<int64_t>(row.full_pages.size()) > page_last);
-      for (PageId page : row.full_pages) CHECK(page.value >= 0 && page.value < pages_full_);
-    }
-    if (info_.page_bytes_sliding > 0) {
-      CHECK(row.sliding_first >= 0);
-      CHECK(row.sliding_first <= first_visible(row.position, true, info_.window) / kPagePositions);
-      CHECK(row.sliding_first + static_cast<int64_t>(row.sliding_pages.size()) > page_last);
-      for (PageId page : row.sliding_pages) CHECK(page.value >= 0 && page.value < pages_sliding_);
-    }
   }
 
   Result<StepResult> run(const StepPlan& plan) {

@@ -364,7 +364,7 @@ TEST(CpuExecutorLimits, APlanThatBreaksTheContractIsABug) {
   EXPECT_DEATH(submit([](StepRow& row) { row.slot = 2; }), "open");
   EXPECT_DEATH(submit([](StepRow& row) { row.slot = -1; }), "slot");
   EXPECT_DEATH(submit([&](StepRow& row) { row.tokens = outside; }), "token");
-  EXPECT_DEATH(submit([](StepRow& row) { row.tokens = {}; }), "kNoToken");  // nothing was sampled yet
+  EXPECT_DEATH(submit([](StepRow& row) { row.tokens = {}; }), "has_token");  // nothing was sampled yet
   EXPECT_DEATH(submit([](StepRow& row) { row.forced_token = 512; }), "forced_token");
   EXPECT_DEATH(submit([](StepRow& row) { row.mask = std::make_shared<TokenMask>(); }), "mask");
   EXPECT_DEATH(submit([](StepRow& row) { row.position = -1; }), "position");

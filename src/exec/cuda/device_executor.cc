@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/bounds.h"
 #include "base/check.h"
 #include "exec/cuda/executor_memory.h"
 #include "exec/cuda/fault.h"
@@ -30,23 +31,14 @@ constexpr uint64_t kEpochMax = uint64_t{1} << 31;
 constexpr int64_t kSlotsMax = 65536;
 
 Status check_options(const CudaExecutorOptions& options) {
-  struct {
-    const char* name;
-    int64_t value, low, high;
-  } const bounds[] = {{"sequence_slots", options.sequence_slots, 1, kSlotsMax},
-                      {"rows_max", options.rows_max, 1, kSlotsMax},
-                      {"tokens_max", options.tokens_max, options.rows_max, INT32_MAX},
-                      {"context_max", options.context_max, 0, INT32_MAX},
-                      {"kv_bytes", options.kv_bytes, 0, INT64_MAX},
-                      {"reserve_bytes", options.reserve_bytes, 0, INT64_MAX},
-                      {"pages_full", options.pages_full, 0, UINT16_MAX},
-                      {"pages_sliding", options.pages_sliding, 0, UINT16_MAX}};
-  for (const auto& bound : bounds)
-    if (bound.value < bound.low || bound.value > bound.high)
-      return Error{std::string(bound.name) + " is " + std::to_string(bound.value) + ", expected " +
-                       std::to_string(bound.low) + " to " + std::to_string(bound.high),
-                   bound.name};
-  return Ok{};
+  return check_bounds({{"sequence_slots", options.sequence_slots, 1, kSlotsMax},
+                       {"rows_max", options.rows_max, 1, kSlotsMax},
+                       {"tokens_max", options.tokens_max, options.rows_max, INT32_MAX},
+                       {"context_max", options.context_max, 0, INT32_MAX},
+                       {"kv_bytes", options.kv_bytes, 0, INT64_MAX},
+                       {"reserve_bytes", options.reserve_bytes, 0, INT64_MAX},
+                       {"pages_full", options.pages_full, 0, UINT16_MAX},
+                       {"pages_sliding", options.pages_sliding, 0, UINT16_MAX}});
 }
 
 struct PendingPlan {
@@ -119,7 +111,10 @@ class DeviceExecutor final : public Executor {
 
   Result<StepTicket> submit(const StepPlan& plan) override {
     CHECK(plans_.size() < kStepsInFlightMax);
-    check_plan(plan);
+    check_plan(plan, info_, [this](int32_t slot) {
+      const Sequence* sequence = sequences_[static_cast<size_t>(slot)].get();
+      return SlotState{sequence != nullptr, sequence != nullptr && sequence->has_token()};
+    });
     if (dead_) return *dead_;
     const Status status = enqueue(plan);
     if (!status.ok()) return fail(status.error());
@@ -204,42 +199,6 @@ class DeviceExecutor final : public Executor {
   std::shared_ptr<Sequence>& sequence_at(int32_t slot) {
     CHECK(slot >= 0 && slot < options_.sequence_slots);
     return sequences_[static_cast<size_t>(slot)];
-  }
-
-  // A plan is made by the engine, so a wrong one is a bug.
-  void check_plan(const StepPlan& plan) const {
-    CHECK(!plan.rows.empty() && plan.rows.size() <= static_cast<size_t>(info_.rows_max));
-    std::vector<bool> used(static_cast<size_t>(info_.sequence_slots));
-    int64_t tokens = 0;
-    for (const StepRow& row : plan.rows) {
-      CHECK(row.slot >= 0 && row.slot < info_.sequence_slots);
-      const size_t slot = static_cast<size_t>(row.slot);
-      CHECK(sequences_[slot] != nullptr);
-      CHECK(!used[slot]);
-      used[slot] = true;
-      CHECK(!row.tokens.empty() || sequences_[slot]->has_token());
-      for (TokenId token : row.tokens) CHECK(token >= 0 && token < info_.vocab_size);
-      CHECK(row.forced_token >= -1 && row.forced_token < info_.vocab_size);
-      if (row.mask != nullptr) CHECK(static_cast<int64_t>(row.mask->bits.size()) * 32 >= info_.vocab_size);
-      check_pages(row);
-      tokens += std::max<int64_t>(1, static_cast<int64_t>(row.tokens.size()));
-    }
-    CHECK(tokens <= info_.tokens_max);
-  }
-  void check_pages(const StepRow& row) const {
-    const int64_t end = int64_t{row.position} + std::max<int64_t>(1, static_cast<int64_t>(row.tokens.size()));
-    CHECK(row.position >= 0 && end <= info_.context_max);
-    const int64_t page_last = (end - 1) / kPagePositions;
-    if (info_.page_bytes_full > 0) {
-      CHECK(static_cast<int64_t>(row.full_pages.size()) > page_last);
-      for (PageId page : row.full_pages) CHECK(page.value >= 0 && page.value < info_.pages_full);
-    }
-    if (info_.page_bytes_sliding > 0) {
-      CHECK(row.sliding_first >= 0);
-      CHECK(row.sliding_first <= first_visible(row.position, true, info_.window) / kPagePositions);
-      CHECK(row.sliding_first + static_cast<int64_t>(row.sliding_pages.size()) > page_last);
-      for (PageId page : row.sliding_pages) CHECK(page.value >= 0 && page.value < info_.pages_sliding);
-    }
   }
 
   Status enqueue(const StepPlan& plan) {
