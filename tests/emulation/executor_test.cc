@@ -1,12 +1,8 @@
-// The whole CUDA executor, with the megakernel's source behind it on the emulated device: against the oracle's golden
-// logits of the shape that GPU and CPU share, and against the CPU executor through the same interface.
+// The whole CUDA executor, with the megakernel's source behind it on the emulated device, against the CPU executor
+// through the same interface, on the golden checkpoint of the shape that both share.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-#include <fstream>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -15,9 +11,9 @@
 #include "exec/cuda/device_executor.h"
 #include "exec/cuda/host_device_testing.h"
 #include "exec/cuda/megakernel.cuh"
+#include "executor_run.h"
 #include "grid.h"
 #include "model/model.h"
-#include "tests/golden/golden_checkpoint.h"
 
 namespace boreas {
 namespace {
@@ -68,80 +64,31 @@ std::unique_ptr<Executor> plain(std::shared_ptr<const Model> model) {
   return executor.ok() ? std::move(executor).value() : nullptr;
 }
 
-// Prefills a prompt in one plan, then decodes greedily, the tokens fed back on the device; scores of all steps.
-struct Decoded {
-  std::vector<TokenId> tokens;
-  std::vector<SampledToken> samples;
-};
-Decoded decode(Executor& executor, const std::vector<TokenId>& prompt, int32_t steps, const SamplingParams& sampling) {
-  Decoded result;
-  SequenceSpec spec;
-  spec.sampling = sampling;
-  spec.prompt = prompt;
-  executor.open_sequence(1, spec);
-  std::vector<PageId> pages;
-  for (int32_t i = 0; i < 8; ++i) pages.push_back(PageId((i * 5 + 3) % 24));
-  int32_t position = 0;
-  for (int32_t step = 0; step < steps; ++step) {
-    StepPlan plan;
-    plan.rows.push_back({});
-    StepRow& row = plan.rows[0];
-    row.slot = 1;
-    row.position = position;
-    if (step == 0) row.tokens = prompt;
-    row.full_pages = row.sliding_pages = pages;
-    row.logits = LogitsWanted::kLast;
-    position += step == 0 ? static_cast<int32_t>(prompt.size()) : 1;
-    auto ticket = executor.submit(plan);
-    EXPECT_TRUE(ticket.ok()) << (ticket.ok() ? "" : ticket.error().message);
-    if (!ticket.ok()) return result;
-    auto done = executor.wait(*ticket);
-    EXPECT_TRUE(done.ok()) << (done.ok() ? "" : done.error().message);
-    if (!done.ok()) return result;
-    result.samples.push_back(done->rows[0].sampled);
-    result.tokens.push_back(done->rows[0].sampled.id);
-  }
-  executor.close_sequence(1);
-  return result;
-}
-
-std::shared_ptr<const Model> golden_model() {
-  const std::string folder = BOREAS_SOURCE_DIR "/tests/golden/cohere2_moe/gpu";
-  std::ifstream file(folder + "/golden.json");
-  std::stringstream manifest;
-  manifest << file.rdbuf();
-  auto model = load_golden_model(folder, manifest.str());
-  EXPECT_TRUE(model.ok()) << (model.ok() ? "" : model.error().message);
-  return model.ok() ? *model : nullptr;
+Sequence sequence_of(std::vector<TokenId> prompt) {
+  Sequence sequence{1, std::move(prompt), {}};
+  for (int32_t i = 0; i < 8; ++i) sequence.pages.push_back(PageId((i * 5 + 3) % 24));
+  return sequence;
 }
 
 TEST(EmulatedExecutor, GreedyTokensEqualTheCpuExecutors) {
   const auto model = golden_model();
-  const std::vector<TokenId> prompt{5, 17, 300, 42, 7, 99, 250, 11, 3, 480, 64};
-  SamplingParams greedy;
-  greedy.temperature = 0;
+  const Sequence sequence = sequence_of({5, 17, 300, 42, 7, 99, 250, 11, 3, 480, 64});
   auto gpu = emulated(model, {}), cpu = plain(model);
   ASSERT_TRUE(gpu && cpu);
-  EXPECT_EQ(decode(*gpu, prompt, 12, greedy).tokens, decode(*cpu, prompt, 12, greedy).tokens);
+  EXPECT_EQ(decode(*gpu, {sequence}, 12, false)[0].tokens, decode(*cpu, {sequence}, 12, false)[0].tokens);
 }
 
-// The host draws these from the device's logits: same seed, same draws wherever the logits agree closely enough.
+// The host draws these from the device's logits.
 TEST(EmulatedExecutor, LogprobsAgreeWithTheCpuExecutor) {
   const auto model = golden_model();
-  const std::vector<TokenId> prompt{1, 2, 3, 4, 5};
-  SamplingParams sampling;
-  sampling.temperature = 0;
-  sampling.top_logprobs = 512;
+  const Sequence sequence = sequence_of({1, 2, 3, 4, 5});
   auto gpu = emulated(model, {}), cpu = plain(model);
   ASSERT_TRUE(gpu && cpu);
-  const Decoded a = decode(*gpu, prompt, 4, sampling), b = decode(*cpu, prompt, 4, sampling);
+  const Decoded a = decode(*gpu, {sequence}, 4, true)[0], b = decode(*cpu, {sequence}, 4, true)[0];
   ASSERT_EQ(a.tokens, b.tokens);
-  for (size_t step = 0; step < a.samples.size(); ++step) {
-    std::vector<float> x(512), y(512);
-    for (const TokenLogprob& entry : a.samples[step].top) x[static_cast<size_t>(entry.id)] = entry.logprob;
-    for (const TokenLogprob& entry : b.samples[step].top) y[static_cast<size_t>(entry.id)] = entry.logprob;
-    EXPECT_LT(distance(x, y), bf16_distance(model->config().layer_count())) << step;
-  }
+  ASSERT_EQ(a.logprobs.size(), 4u);
+  for (size_t step = 0; step < a.logprobs.size(); ++step)
+    EXPECT_LT(distance(a.logprobs[step], b.logprobs[step]), bf16_distance(model->config().layer_count())) << step;
 }
 
 // A planted fault comes out as the executor's error, naming worker, task, layer and hop.

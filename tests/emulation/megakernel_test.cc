@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -13,7 +14,9 @@
 #include "base/prng.h"
 #include "distance.h"
 #include "exec/cpu/cpu_executor.h"
+#include "exec/cuda/compiled_shape.h"
 #include "exec/cuda/megakernel.cuh"
+#include "exec/cuda/shape_testing.h"
 #include "exec/cuda/weight_layout.h"
 #include "grid.h"
 #include "model/model.h"
@@ -26,15 +29,7 @@ using cuda::StepParams;
 
 // A model of the golden shape with dummy weights.
 std::shared_ptr<const Model> small_model(int32_t layers, int32_t window) {
-  ModelConfig config = *model_shape("tiny");
-  config.hidden_size = cuda::GoldenShape::kHidden;
-  config.query_heads = cuda::GoldenShape::kQueryHeads;
-  config.kv_heads = cuda::GoldenShape::kKvHeads;
-  config.expert_width = cuda::GoldenShape::kExpertWidth;
-  config.dense_width = cuda::GoldenShape::kDenseWidth;
-  config.experts = cuda::GoldenShape::kExperts;
-  config.experts_per_token = cuda::GoldenShape::kExpertsPerToken;
-  config.vocab_size = cuda::GoldenShape::kVocabulary;
+  ModelConfig config = cuda::config_of_shape<cuda::GoldenShape>(*model_shape("tiny"));
   config.window = window;
   config.context_max = 4096;
   config.layers.resize(static_cast<size_t>(layers));
@@ -61,18 +56,8 @@ class Machine {
     full_.resize(static_cast<size_t>(page_bytes_full(config)) * static_cast<size_t>(pages));
     sliding_.resize(static_cast<size_t>(page_bytes_sliding(config)) * static_cast<size_t>(pages));
     logits_.resize(static_cast<size_t>(cuda::kRowsMax) * C::kVocabulary);
-    const int32_t words[kHops] = {C::kWorkers * C::kResidualWords * 8,
-                                  2 * C::kExperts,
-                                  C::kWorkers * C::kQkvWords * 8,
-                                  C::kPartialRowWords * 8,
-                                  C::kWorkers * C::kAttentionWords * 8,
-                                  C::kInnerRowWords * 8,
-                                  C::kWorkers * 8,
-                                  C::kWorkers};
-    for (int32_t hop = 0; hop < kHops; ++hop) {
-      hops_[hop].resize(static_cast<size_t>(words[hop]) * 2);
-      hop_half_words_[hop] = static_cast<uint32_t>(words[hop]);
-    }
+    hop_half_words_ = cuda::hop_half_words_of<C>();
+    for (size_t hop = 0; hop < kHops; ++hop) hops_[hop].resize(size_t{2} * hop_half_words_[hop]);
     tables_.resize(size_t{64} * 64);
   }
 
@@ -169,7 +154,7 @@ class Machine {
     params.page_tables = tables_.data();
     for (int32_t hop = 0; hop < kHops; ++hop) {
       params.hops[hop] = hops_[hop].data();
-      params.hop_half_words[hop] = hop_half_words_[hop];
+      params.hop_half_words[hop] = hop_half_words_[static_cast<size_t>(hop)];
       params.hop_uses[hop] = static_cast<uint32_t>(program.hop_uses[static_cast<size_t>(hop)]);
     }
     params.logits = logits_.data();
@@ -180,12 +165,12 @@ class Machine {
       params.slot_offset[slot] = static_cast<uint32_t>(program.slots[static_cast<size_t>(slot)].offset);
     params.ring_offset = static_cast<uint32_t>((program.slot_bytes + 127) / 128 * 128);
     params.ring_chunks = std::min(program.ring_chunks, cuda::kStagesMax);
-    params.scratch_offset = params.ring_offset + static_cast<uint32_t>(params.ring_chunks * kStreamChunkBytes);
     params.producers = program.producers;
     for (int32_t& credits : params.credits) credits = 4;
     params.page_list_full = 64;
     params.page_list_sliding = 16;
-    params.scratch = cuda::map_scratch<C>(params.scratch_offset, program.rows_max, 64 + 16);
+    const uint32_t scratch = params.ring_offset + static_cast<uint32_t>(params.ring_chunks * kStreamChunkBytes);
+    params.scratch = cuda::map_scratch<C>(scratch, program.rows_max, 64 + 16);
     params.layer_count = config.layer_count();
     params.window = config.window;
     params.rms_norm_eps = config.rms_norm_eps;
@@ -239,7 +224,7 @@ class Machine {
   std::vector<uint16_t> norms_;
   std::vector<float> logits_;
   std::vector<cuda::Word> hops_[kHops];
-  uint32_t hop_half_words_[kHops] = {};
+  std::array<uint32_t, kHops> hop_half_words_{};
   std::vector<int32_t> tables_;
   int32_t slot_tokens_[64] = {};
   cuda::RowOutcome outcomes_[cuda::kRowsMax] = {};

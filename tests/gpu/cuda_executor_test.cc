@@ -2,31 +2,22 @@
 // the cases are skipped, saying why.
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <memory>
-#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "exec/cpu/cpu_executor.h"
 #include "exec/cuda/cuda_executor.h"
 #include "model/model.h"
 #include "tests/emulation/distance.h"
-#include "tests/golden/golden_checkpoint.h"
+#include "tests/emulation/executor_run.h"
 
 namespace boreas {
 namespace {
 
 constexpr int32_t kPages = 64;
 
-std::shared_ptr<const Model> golden_model() {
-  const std::string folder = BOREAS_SOURCE_DIR "/tests/golden/cohere2_moe/gpu";
-  std::ifstream file(folder + "/golden.json");
-  std::stringstream manifest;
-  manifest << file.rdbuf();
-  auto model = load_golden_model(folder, manifest.str());
-  return model.ok() ? *model : nullptr;
-}
 std::shared_ptr<const Model> demo_model() {
   auto model = load_model(BOREAS_SOURCE_DIR "/models/demo");
   return model.ok() ? *model : nullptr;
@@ -53,59 +44,11 @@ class OnGpu : public testing::Test {
   std::string problem_;
 };
 
-struct Decoded {
-  std::vector<TokenId> tokens;
-  std::vector<std::vector<float>> logprobs;  // of all ids, where asked for
-};
-
-struct Sequence {
-  int32_t slot;
-  std::vector<TokenId> prompt;
-  int32_t page_first;  // its pages are page_first, page_first + 1, ...
-};
-
-// Prefills and decodes sequences side by side, temperature 0.
-std::vector<Decoded> decode(Executor& executor, const std::vector<Sequence>& sequences, int32_t steps, bool logprobs) {
-  const int32_t vocabulary = executor.info().vocab_size;
-  std::vector<Decoded> results(sequences.size());
-  std::vector<std::vector<PageId>> pages(sequences.size());
-  for (size_t i = 0; i < sequences.size(); ++i) {
-    SequenceSpec spec;
-    spec.sampling.temperature = 0;
-    spec.sampling.top_logprobs = logprobs ? vocabulary : -1;
-    spec.prompt = sequences[i].prompt;
-    executor.open_sequence(sequences[i].slot, spec);
-    for (int32_t page = 0; page < 6; ++page) pages[i].push_back(PageId(sequences[i].page_first + page));
-  }
-  for (int32_t step = 0; step < steps; ++step) {
-    StepPlan plan;
-    for (size_t i = 0; i < sequences.size(); ++i) {
-      StepRow row;
-      row.slot = sequences[i].slot;
-      const int32_t length = static_cast<int32_t>(sequences[i].prompt.size());
-      row.position = step == 0 ? 0 : length + step - 1;
-      if (step == 0) row.tokens = sequences[i].prompt;
-      row.full_pages = row.sliding_pages = pages[i];
-      row.logits = LogitsWanted::kLast;
-      plan.rows.push_back(row);
-    }
-    auto ticket = executor.submit(plan);
-    EXPECT_TRUE(ticket.ok()) << (ticket.ok() ? "" : ticket.error().message);
-    if (!ticket.ok()) return results;
-    auto done = executor.wait(*ticket);
-    EXPECT_TRUE(done.ok()) << (done.ok() ? "" : done.error().message);
-    if (!done.ok()) return results;
-    for (size_t i = 0; i < sequences.size(); ++i) {
-      const SampledToken& sampled = done->rows[i].sampled;
-      results[i].tokens.push_back(sampled.id);
-      if (!logprobs) continue;
-      std::vector<float> all(static_cast<size_t>(vocabulary));
-      for (const TokenLogprob& entry : sampled.top) all[static_cast<size_t>(entry.id)] = entry.logprob;
-      results[i].logprobs.push_back(std::move(all));
-    }
-  }
-  for (const Sequence& sequence : sequences) executor.close_sequence(sequence.slot);
-  return results;
+// Its pages are page_first, page_first + 1, ...
+Sequence sequence_of(int32_t slot, std::vector<TokenId> prompt, int32_t page_first) {
+  Sequence sequence{slot, std::move(prompt), {}};
+  for (int32_t page = 0; page < 6; ++page) sequence.pages.push_back(PageId(page_first + page));
+  return sequence;
 }
 
 std::vector<TokenId> some_tokens(int32_t count, uint32_t seed, int32_t vocabulary) {
@@ -123,7 +66,8 @@ TEST_F(OnGpu, LogprobsAgreeWithTheCpuExecutor) {
     if (!gpu) GTEST_SKIP() << problem_;
     ASSERT_TRUE(cpu);
     for (int32_t length : {1, 7, 63, 64, 65, 150}) {
-      const Sequence sequence{1, some_tokens(length, static_cast<uint32_t>(length), model->config().vocab_size), 3};
+      const Sequence sequence =
+          sequence_of(1, some_tokens(length, static_cast<uint32_t>(length), model->config().vocab_size), 3);
       const Decoded a = decode(*gpu, {sequence}, 4, true)[0], b = decode(*cpu, {sequence}, 4, true)[0];
       ASSERT_EQ(a.logprobs.size(), b.logprobs.size());
       for (size_t step = 0; step < a.logprobs.size(); ++step) {
@@ -141,13 +85,13 @@ TEST_F(OnGpu, BitsDependOnTheRowAlone) {
   ASSERT_TRUE(model);
   auto gpu = on_gpu(model);
   if (!gpu) GTEST_SKIP() << problem_;
-  const Sequence own{0, some_tokens(20, 5, 512), 0};
+  const Sequence own = sequence_of(0, some_tokens(20, 5, 512), 0);
   const Decoded alone = decode(*gpu, {own}, 20, true)[0];
   for (int32_t repeat = 0; repeat < 200; ++repeat) {
     std::vector<Sequence> sequences{own};
     for (int32_t k = 1; k <= repeat % 8; ++k)
       sequences.push_back(
-          {k, some_tokens(1 + (repeat * 7 + k * 11) % 40, static_cast<uint32_t>(repeat + k), 512), 6 * k});
+          sequence_of(k, some_tokens(1 + (repeat * 7 + k * 11) % 40, static_cast<uint32_t>(repeat + k), 512), 6 * k));
     const Decoded among = decode(*gpu, sequences, 20, true)[0];
     ASSERT_EQ(among.tokens, alone.tokens) << repeat;
     ASSERT_EQ(among.logprobs, alone.logprobs) << repeat;
@@ -159,7 +103,7 @@ TEST_F(OnGpu, RandomDelaysChangeNothing) {
   ASSERT_TRUE(model);
   auto plain = on_gpu(model);
   if (!plain) GTEST_SKIP() << problem_;
-  const Sequence own{0, some_tokens(9, 8, 512), 0};
+  const Sequence own = sequence_of(0, some_tokens(9, 8, 512), 0);
   const Decoded wanted = decode(*plain, {own}, 30, true)[0];
   plain.reset();
   for (uint32_t seed = 1; seed <= 10; ++seed) {

@@ -20,15 +20,9 @@ struct CompiledShape {
   int32_t hidden = 0, query_heads = 0, kv_heads = 0, expert_width = 0, dense_width = 0, experts = 0,
           experts_per_token = 0, vocabulary = 0;
   std::array<uint32_t, kHops> hop_half_words{};  // by Hop, for kRowsMax rows
-  // Bytes of a block's shared memory beside slots and ring.
-  int64_t (*scratch_bytes)(int32_t rows, int32_t pages_per_row) = nullptr;
+  // Of a block's shared memory beside slots and ring; its end says how much that is.
   ScratchMap (*scratch_map)(uint32_t base, int32_t rows, int32_t pages_per_row) = nullptr;
 };
-
-template <class C>
-int64_t scratch_bytes_of(int32_t rows, int32_t pages_per_row) {
-  return map_scratch<C>(0, rows, pages_per_row).end;
-}
 
 template <class C>
 constexpr std::array<uint32_t, kHops> hop_half_words_of() {
@@ -60,7 +54,6 @@ CompiledShape compiled_shape() {
   shape.experts_per_token = C::kExpertsPerToken;
   shape.vocabulary = C::kVocabulary;
   shape.hop_half_words = hop_half_words_of<C>();
-  shape.scratch_bytes = &scratch_bytes_of<C>;
   shape.scratch_map = &map_scratch<C>;
   return shape;
 }

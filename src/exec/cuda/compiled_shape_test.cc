@@ -58,7 +58,7 @@ TEST(ProgramSet, EveryCompiledShapeFitsAHopperBlock) {
       const size_t bytes = set->select(rows, CudaTuning{}, params);
       EXPECT_LE(bytes, static_cast<size_t>(h200_spec().slot_ring_bytes)) << name << ", " << rows << " rows";
       EXPECT_EQ(params.ring_offset % 1024, 0u);
-      EXPECT_EQ(params.scratch_offset,
+      EXPECT_EQ(params.scratch.full,  // the scratch's first
                 params.ring_offset + static_cast<uint32_t>(params.ring_chunks) * kStreamChunkBytes);
       EXPECT_LE(params.ring_chunks, kStagesMax);
       EXPECT_LE(params.producers, kProducerWarpsMax);

@@ -14,24 +14,10 @@
 #include "base/prng.h"
 #include "exec/cuda/device_executor.h"
 #include "exec/cuda/host_device_testing.h"
+#include "exec/cuda/shape_testing.h"
 #include "model/model.h"
 
 namespace boreas::cuda {
-
-// A config with a compiled shape's numbers and nine layers, three of them full.
-template <class Shape>
-ModelConfig config_of_shape() {
-  ModelConfig config = model_shape("demo").value();
-  config.hidden_size = Shape::kHidden;
-  config.query_heads = Shape::kQueryHeads;
-  config.kv_heads = Shape::kKvHeads;
-  config.expert_width = Shape::kExpertWidth;
-  config.dense_width = Shape::kDenseWidth;
-  config.experts = Shape::kExperts;
-  config.experts_per_token = Shape::kExpertsPerToken;
-  config.vocab_size = Shape::kVocabulary;
-  return config;
-}
 
 inline uint64_t mix(uint64_t hash, uint64_t value) { return (hash ^ value) * 0x100000001b3ull + (hash >> 29); }
 

@@ -59,26 +59,15 @@ BOREAS_DEVICE void run_consumer(Worker<C>& w) {
   }
 }
 
-template <class C>
-BOREAS_DEVICE void run_messenger(Worker<C>& w) {
-  TaskReader reader(w.params, w.worker(), Role::kMessenger, w.lane());
+// A role without a stream.
+template <class C, Role kRole>
+BOREAS_DEVICE void run_role(Worker<C>& w) {
+  TaskReader reader(w.params, w.worker(), kRole, w.lane());
   for (Task task; reader.take(task);) {
     w.forget();
     w.at.task = task.index;
     w.wait_barriers(task);
-    run_body<C, Role::kMessenger>(w, task);
-    w.arrive(task);
-  }
-}
-
-template <class C>
-BOREAS_DEVICE void run_router(Worker<C>& w) {
-  TaskReader reader(w.params, w.worker(), Role::kRouter, w.lane());
-  for (Task task; reader.take(task);) {
-    w.forget();
-    w.at.task = task.index;
-    w.wait_barriers(task);
-    run_body<C, Role::kRouter>(w, task);
+    run_body<C, kRole>(w, task);
     w.arrive(task);
   }
 }
@@ -186,7 +175,7 @@ BOREAS_DEVICE void run_worker(const StepParams& params) {
   } else if (warp < kConsumerWarps + kMessengerWarps) {
     registers_increase<kMessengerRegisters>();
     Worker<C> w(params, Role::kMessenger);
-    run_messenger(w);
+    run_role<C, Role::kMessenger>(w);
   } else {
     registers_decrease<kHelperRegisters>();
     const int32_t producer = warp - kConsumerWarps - kMessengerWarps;
@@ -196,7 +185,7 @@ BOREAS_DEVICE void run_worker(const StepParams& params) {
     } else if (warp == kRouterWarp) {
       Worker<C> w(params, Role::kRouter);
       list_pages(w);
-      run_router(w);
+      run_role<C, Role::kRouter>(w);
     } else if (warp == kArrivalWarp) {
       Worker<C> w(params, Role::kProducer);
       run_arrivals(w);

@@ -40,11 +40,9 @@ ProgramSet::Entry ProgramSet::lay_out(const Program& program, const CompiledShap
   entry.producers = program.producers;
   const int64_t ring = align_up(program.slot_bytes, kRingAlign);
   const int64_t scratch = ring + int64_t{program.ring_chunks} * kStreamChunkBytes;
-  const int64_t bytes = scratch + shape.scratch_bytes(program.rows_max, lists_.full + lists_.sliding);
   entry.ring_offset = static_cast<uint32_t>(ring);
-  entry.scratch_offset = static_cast<uint32_t>(scratch);
-  entry.scratch = shape.scratch_map(entry.scratch_offset, program.rows_max, lists_.full + lists_.sliding);
-  entry.shared_bytes = static_cast<size_t>(bytes);
+  entry.scratch = shape.scratch_map(static_cast<uint32_t>(scratch), program.rows_max, lists_.full + lists_.sliding);
+  entry.shared_bytes = entry.scratch.end;
   return entry;
 }
 
@@ -62,7 +60,7 @@ Status ProgramSet::shorten_lists(const ModelConfig& config, const CompiledShape&
                      " bytes of shared memory, " + program.device.name + " has " + std::to_string(room) + ": slots " +
                      std::to_string(program.slot_bytes) + ", ring " +
                      std::to_string(int64_t{program.ring_chunks} * kStreamChunkBytes) + ", scratch " +
-                     std::to_string(shape.scratch_bytes(program.rows_max, lists_.full + lists_.sliding))};
+                     std::to_string(shape.scratch_map(0, program.rows_max, lists_.full + lists_.sliding).end)};
       }
       context_max_ = shorter;
       lists_ = page_list_sizes(config, shape.workers, context_max_);
@@ -116,7 +114,6 @@ size_t ProgramSet::select(int32_t rows, const CudaTuning& tuning, StepParams& pa
   std::memcpy(params.slot_offset, entry.slot_offset, sizeof(entry.slot_offset));
   std::memcpy(params.hop_uses, hop_uses_, sizeof(hop_uses_));
   params.ring_offset = entry.ring_offset;
-  params.scratch_offset = entry.scratch_offset;
   params.scratch = entry.scratch;
   params.ring_chunks = entry.ring_chunks;
   params.producers = entry.producers;

@@ -39,7 +39,7 @@ class ProgramSet {
     const TaskDesc* tasks = nullptr;  // device memory
     const int32_t* list_first = nullptr;
     uint32_t slot_offset[kSlots] = {};
-    uint32_t ring_offset = 0, scratch_offset = 0;
+    uint32_t ring_offset = 0;
     ScratchMap scratch{};
     int32_t ring_chunks = 0, producers = 0;
     size_t shared_bytes = 0;

@@ -87,8 +87,8 @@ struct StepParams {
   FaultRecord* fault;
   // ---- of the program
   uint32_t slot_offset[kSlots];  // bytes in shared memory
-  uint32_t ring_offset, scratch_offset;
-  ScratchMap scratch;  // map_scratch(scratch_offset, rows_max, page_list_full + page_list_sliding)
+  uint32_t ring_offset;
+  ScratchMap scratch;  // map_scratch(behind the ring, rows_max, page_list_full + page_list_sliding)
   int32_t ring_chunks, producers;
   int32_t credits[kStreams];                  // chunks on their way at most, by LoadOp::Stream; tuned
   int32_t page_list_full, page_list_sliding;  // entries a row has in the worker's page lists (shared_memory.h)

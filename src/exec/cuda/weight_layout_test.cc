@@ -7,24 +7,11 @@
 #include <vector>
 
 #include "exec/cuda/compiled_shape.h"
+#include "exec/cuda/shape_testing.h"
 #include "program/compile.h"
 
 namespace boreas::cuda {
 namespace {
-
-template <class Shape>
-ModelConfig config_of() {
-  ModelConfig config = model_shape("demo").value();
-  config.hidden_size = Shape::kHidden;
-  config.query_heads = Shape::kQueryHeads;
-  config.kv_heads = Shape::kKvHeads;
-  config.expert_width = Shape::kExpertWidth;
-  config.dense_width = Shape::kDenseWidth;
-  config.experts = Shape::kExperts;
-  config.experts_per_token = Shape::kExpertsPerToken;
-  config.vocab_size = Shape::kVocabulary;
-  return config;
-}
 
 // Marks every 64-byte block that the roles' rows take in one region; each must be new, and at the end none is left.
 class Region {
@@ -75,7 +62,7 @@ void expect_row(const RowPlace& place, int64_t unit, int32_t unit_rows, int32_t 
 
 template <class C>
 void expect_slices(WeightRole role, int32_t part, int32_t parts) {
-  const ModelConfig config = config_of<typename C::S>();
+  const ModelConfig config = config_of_shape<typename C::S>();
   const WeightShape shape = weight_shape(config, role);
   const int32_t rows = static_cast<int32_t>(shape.rows), columns = static_cast<int32_t>(shape.cols);
   const std::vector<RowPlace> places = row_places(config, C::kWorkers, role);
@@ -91,7 +78,7 @@ void expect_slices(WeightRole role, int32_t part, int32_t parts) {
 
 template <class C>
 void expect_qkv() {
-  const ModelConfig config = config_of<typename C::S>();
+  const ModelConfig config = config_of_shape<typename C::S>();
   const std::vector<RowPlace> query = row_places(config, C::kWorkers, WeightRole::kQuery);
   const std::vector<RowPlace> key = row_places(config, C::kWorkers, WeightRole::kKey);
   const std::vector<RowPlace> value = row_places(config, C::kWorkers, WeightRole::kValue);
@@ -115,12 +102,12 @@ void expect_qkv() {
 template <class C>
 void expect_cut() {
   using enum WeightRole;
-  expect_own_places(config_of<typename C::S>(), C::kWorkers);
+  expect_own_places(config_of_shape<typename C::S>(), C::kWorkers);
   expect_qkv<C>();
   for (WeightRole role : {kRouter, kOutput, kExpertDown, kDenseDown, kEmbedding}) expect_slices<C>(role, 0, 1);
   for (WeightRole role : {kExpertGate, kDenseGate}) expect_slices<C>(role, 0, 2);
   for (WeightRole role : {kExpertUp, kDenseUp}) expect_slices<C>(role, 1, 2);
-  const WeightLayout layout = lay_out_weights(config_of<typename C::S>());
+  const WeightLayout layout = lay_out_weights(config_of_shape<typename C::S>());
   EXPECT_EQ(layout.expert_up_gate_stride, static_cast<uint64_t>(C::kExpertUpGateBytes));
   EXPECT_EQ(layout.expert_down_stride, static_cast<uint64_t>(C::kExpertDownBytes));
 }

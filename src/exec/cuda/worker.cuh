@@ -169,6 +169,8 @@ BOREAS_DEVICE uint32_t activation_offset(int32_t rows, int32_t row, int32_t colu
   return static_cast<uint32_t>((column / kBlockColumns * rows + row) * kBlockRowBytes + column % kBlockColumns * 2);
 }
 
+constexpr float kLog2E = 1.44269504088896341f;
+
 BOREAS_DEVICE float low_half(uint32_t pair) { return float_of(pair << 16); }
 BOREAS_DEVICE float high_half(uint32_t pair) { return float_of(pair & 0xffff0000u); }
 BOREAS_DEVICE uint32_t half_of(uint32_t pair, int32_t which) { return which == 0 ? pair & 0xffffu : pair >> 16; }

@@ -17,7 +17,6 @@
 #pragma once
 
 #include "exec/cuda/ops/op.cuh"
-#include "exec/cuda/ops/up_gate.cuh"
 
 namespace boreas::cuda {
 

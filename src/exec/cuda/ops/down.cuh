@@ -84,15 +84,7 @@ struct Body<C, Op::kDown> {
       if (kTiles > 1) ++tile;
     }
     if (partials.collected() > 0) flush();
-    named_barrier(kConsumersMeet, kConsumerThreads);
-    if (is_silent(w, task)) return;
-    const Publication to = begin_publication(w, task);
-    const int32_t words = words_of_halves(count);
-    for (int32_t i = w.consumer_thread(); i < w.rows() * words; i += kConsumerThreads) {
-      const int32_t row = i / words, word = i % words;
-      publish_halves(to.half + (row * C::kWorkers + w.worker()) * C::kResidualWords + word,
-                     w.scratch(&ScratchMap::outputs) + row * count * 2, word * kWordHalves, count, to.epoch);
-    }
+    publish_outputs(w, task, w.rows(), count, C::kResidualWords);
   }
 };
 

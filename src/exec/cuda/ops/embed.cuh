@@ -10,7 +10,6 @@ template <class C>
 struct Body<C, Op::kEmbed> {
   static BOREAS_DEVICE void run(Worker<C>& w, StreamTaker&, const Task& task) {
     const int32_t first = task.arg(EmbedOp::kFirst), count = task.arg(EmbedOp::kCount);
-    const Publication to = begin_publication(w, task);
     const uint32_t residual = w.slot(Slot::kResidual);
     for (int32_t i = w.consumer_thread(); i < w.rows() * count; i += kConsumerThreads) {
       const int32_t row = i / count, column = i % count;
@@ -18,15 +17,7 @@ struct Body<C, Op::kEmbed> {
       store_shared_float(residual + i * 4, low_half(value));
       store_shared_16(w.scratch(&ScratchMap::outputs) + i * 2, value);
     }
-    named_barrier(kConsumersMeet, kConsumerThreads);
-    if (is_silent(w, task)) return;
-    constexpr int32_t kWords = C::kResidualWords;
-    for (int32_t i = w.consumer_thread(); i < w.rows() * kWords; i += kConsumerThreads) {
-      const int32_t row = i / kWords, word = i % kWords;
-      if (word * kWordHalves >= count) continue;
-      publish_halves(to.half + (row * C::kWorkers + w.worker()) * kWords + word,
-                     w.scratch(&ScratchMap::outputs) + row * count * 2, word * kWordHalves, count, to.epoch);
-    }
+    publish_outputs(w, task, w.rows(), count, C::kResidualWords);
   }
 
   static BOREAS_DEVICE int32_t token_of(const Worker<C>& w, int32_t row) {

@@ -34,4 +34,20 @@ BOREAS_DEVICE Publication begin_publication(Worker<C>& w, const Task& task) {
   return {hop_half(w.params, publish.hop, epoch), epoch};
 }
 
+// All consumers have put their outputs, [vectors][count] bf16 in the scratch: out they go, vector by vector, this
+// worker's words of `stride_words` each ([vector][worker][word]).
+template <class C>
+BOREAS_DEVICE void publish_outputs(Worker<C>& w, const Task& task, int32_t vectors, int32_t count,
+                                   int32_t stride_words) {
+  named_barrier(kConsumersMeet, kConsumerThreads);
+  if (is_silent(w, task)) return;
+  const Publication to = begin_publication(w, task);
+  const int32_t words = words_of_halves(count);
+  for (int32_t i = w.consumer_thread(); i < vectors * words; i += kConsumerThreads) {
+    const int32_t vector = i / words, word = i % words;
+    publish_halves(to.half + (vector * C::kWorkers + w.worker()) * stride_words + word,
+                   w.scratch(&ScratchMap::outputs) + vector * count * 2, word * kWordHalves, count, to.epoch);
+  }
+}
+
 }  // namespace boreas::cuda

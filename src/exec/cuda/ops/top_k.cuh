@@ -4,7 +4,6 @@
 #pragma once
 
 #include "exec/cuda/ops/op.cuh"
-#include "exec/cuda/ops/up_gate.cuh"
 
 namespace boreas::cuda {
 

@@ -6,8 +6,6 @@
 
 namespace boreas::cuda {
 
-constexpr float kLog2E = 1.44269504088896341f;
-
 // silu(gate) * up.
 BOREAS_DEVICE float swiglu(float gate, float up) { return gate / (1.0f + exp2_approximate(-gate * kLog2E)) * up; }
 
@@ -33,16 +31,8 @@ struct Body<C, Op::kUpGate> {
             put_output(w, row, stride, choice * count + all % count, swiglu(gate, up));
           }
         });
-    named_barrier(kConsumersMeet, kConsumerThreads);
-    if (is_silent(w, task)) return;
-    const Publication to = begin_publication(w, task);
-    const int32_t words = words_of_halves(count), choices = routed ? C::kExpertsPerToken : 1;
-    const int32_t stride_words = routed ? C::kExpertWords : C::kDenseWords;
-    for (int32_t i = w.consumer_thread(); i < w.rows() * choices * words; i += kConsumerThreads) {
-      const int32_t vector = i / words, word = i % words;  // vector: row * choices + choice
-      publish_halves(to.half + (vector * C::kWorkers + w.worker()) * stride_words + word,
-                     w.scratch(&ScratchMap::outputs) + vector * count * 2, word * kWordHalves, count, to.epoch);
-    }
+    const int32_t vectors = routed ? w.rows() * C::kExpertsPerToken : w.rows();  // row * choices + choice
+    publish_outputs(w, task, vectors, count, routed ? C::kExpertWords : C::kDenseWords);
   }
 };
 
