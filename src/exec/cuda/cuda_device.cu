@@ -43,6 +43,7 @@ std::string version_text(int version) {
 
 class CudaDevice final : public Device {
  public:
+  explicit CudaDevice(std::span<const MegakernelEntry> kernels) : kernels_(kernels) {}
   ~CudaDevice() override {
     if (stream_ == nullptr) return;
     bind();
@@ -202,9 +203,8 @@ class CudaDevice final : public Device {
     const auto is_wanted = [&](const MegakernelEntry& entry) {
       return entry.shape == shape_name && entry.workers == workers;
     };
-    const std::span<const MegakernelEntry> all = megakernels();
-    const auto found = std::find_if(all.begin(), all.end(), is_wanted);
-    if (found == all.end())
+    const auto found = std::find_if(kernels_.begin(), kernels_.end(), is_wanted);
+    if (found == kernels_.end())
       return Error{"this build has no kernel for shape " + shape_name + " on " + std::to_string(workers) + " workers"};
     RETURN_IF_ERROR(prepare(*found, shared_bytes));
     cudaLaunchConfig_t config{};
@@ -333,6 +333,7 @@ class CudaDevice final : public Device {
     }
   }
 
+  std::span<const MegakernelEntry> kernels_;
   int32_t index_ = 0, processors_ = 0;
   std::string name_;
   size_t cached_bytes_max_ = 0, window_bytes_max_ = 0;
@@ -346,8 +347,8 @@ class CudaDevice final : public Device {
 
 }  // namespace
 
-Result<std::unique_ptr<Device>> make_cuda_device(int32_t index) {
-  auto device = std::make_unique<CudaDevice>();
+Result<std::unique_ptr<Device>> make_cuda_device(int32_t index, std::span<const MegakernelEntry> kernels) {
+  auto device = std::make_unique<CudaDevice>(kernels);
   RETURN_IF_ERROR(device->init(index));
   return std::unique_ptr<Device>(std::move(device));
 }

@@ -60,6 +60,7 @@ template <class Shape, int32_t kWorkersOf>
 struct Cut : Shape {
   using S = Shape;
   static constexpr int32_t kWorkers = kWorkersOf;
+  static constexpr bool kProbed = false;
   static constexpr int32_t kQueries = S::kQueryHeads / S::kKvHeads;  // per KV head
   static constexpr int32_t kQueryWidth = S::kQueryHeads * kHeadDim;
   static constexpr int32_t kHeadQueryWidth = kQueries * kHeadDim;
@@ -149,6 +150,13 @@ struct Cut : Shape {
   }
   static constexpr int64_t kExpertUpGateBytes = int64_t{2} * S::kExpertWidth * S::kHidden * 2;
   static constexpr int64_t kExpertDownBytes = int64_t{S::kHidden} * S::kExpertWidth * 2;
+};
+
+// The same, for kernels whose layers compute on inputs that they are given (Probe in step_params.h). Tests alone have
+// them.
+template <class Cut>
+struct Probed : Cut {
+  static constexpr bool kProbed = true;
 };
 
 }  // namespace boreas::cuda

@@ -58,6 +58,15 @@ struct RowPlan {
   int32_t forced_token = -1;
 };
 
+// For comparisons with another implementation, layer by layer; only probed kernels (Probed in shape.h) look at it. Rows
+// as in StepParams::row.
+struct Probe {
+  const uint16_t* inputs;  // [layers][kRowsMax][hidden] bf16: what a layer computes on, whatever came before; null: off
+  float* outputs;          // [layers][attention, MLP][kRowsMax][hidden], before the residual add; null: off
+  int32_t* routes;         // [layers][kRowsMax][experts a token] ascending ids, dense layers untouched; null: off
+  int32_t norm_roundings;  // 2: x * scale is rounded to bf16 before the norm's weight, as transformers does; else once
+};
+
 constexpr uint64_t kNoRouter = ~uint64_t{0};  // LayerWeights::router of a dense layer
 
 struct LayerWeights {  // byte offsets in weights
@@ -105,6 +114,7 @@ struct StepParams {
   uint32_t poll_delay[kHops];  // clocks between the own publication and the first look, tuned
   uint32_t poll_pause;         // between looks
   // ---- for tests
+  Probe probe;
   uint32_t delay_seed;  // 0: off; else random pauses before every publication and wait
   int32_t silent_task;  // >= 0: worker 0's consumer task of that number publishes nothing (planted fault)
 };

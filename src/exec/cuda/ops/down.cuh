@@ -4,6 +4,7 @@
 #pragma once
 
 #include "exec/cuda/ops/op.cuh"
+#include "exec/cuda/ops/probe.cuh"
 
 namespace boreas::cuda {
 
@@ -64,12 +65,17 @@ struct Body<C, Op::kDown> {
     Partials<C> partials(w);
     int32_t first = 0, tile = 0;
     const uint32_t residual = w.slot(Slot::kResidual), projected = w.slot(Slot::kProjected);
+    const int32_t layer = C::kProbed ? task.layer() : 0, slice_first = C::kProbed ? task.arg(DownOp::kFirst) : 0;
     const auto flush = [&] {
       partials.complete();
       for (int32_t i = w.consumer_thread(); i < partials.collected() * w.rows(); i += kConsumerThreads) {
         const int32_t row = i % w.rows(), column = first + i / w.rows(), at = (row * count + column) * 4;
         const float sum = (load_shared_float(residual + at) + load_shared_float(projected + at)) + partials.sum(i);
-        const uint32_t rounded = pack_bf16(sum, 0.0f) & 0xffffu;
+        uint32_t rounded = pack_bf16(sum, 0.0f) & 0xffffu;
+        if constexpr (C::kProbed) {
+          record_outputs(w, layer, row, slice_first + column, load_shared_float(projected + at), partials.sum(i));
+          rounded = probed_input(w, layer + 1, row, slice_first + column, rounded);
+        }
         store_shared_float(residual + at, low_half(rounded));
         store_shared_16(w.scratch(&ScratchMap::outputs) + (row * count + column) * 2, rounded);
       }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "exec/cuda/ops/op.cuh"
+#include "exec/cuda/ops/probe.cuh"
 
 namespace boreas::cuda {
 
@@ -13,7 +14,8 @@ struct Body<C, Op::kEmbed> {
     const uint32_t residual = w.slot(Slot::kResidual);
     for (int32_t i = w.consumer_thread(); i < w.rows() * count; i += kConsumerThreads) {
       const int32_t row = i / count, column = i % count;
-      const uint32_t value = embedding(w, token_of(w, row), first + column);
+      uint32_t value = embedding(w, token_of(w, row), first + column);
+      if constexpr (C::kProbed) value = probed_input(w, 0, row, first + column, value);
       store_shared_float(residual + i * 4, low_half(value));
       store_shared_16(w.scratch(&ScratchMap::outputs) + i * 2, value);
     }

@@ -80,15 +80,20 @@ struct Body<C, Op::kGatherNorm> {
     const Vec4 all = load_shared_128(sums);
     return (float_of(all.x) + float_of(all.y)) + (float_of(all.z) + float_of(all.w));
   }
+  static BOREAS_DEVICE uint32_t normed_pair(const Worker<C>& w, uint32_t pair, uint32_t weights, float scale) {
+    if (C::kProbed && w.params.probe.norm_roundings == 2) {
+      const uint32_t scaled = pack_bf16(low_half(pair) * scale, high_half(pair) * scale);
+      return pack_bf16(low_half(scaled) * low_half(weights), high_half(scaled) * high_half(weights));
+    }
+    return pack_bf16(low_half(pair) * scale * low_half(weights), high_half(pair) * scale * high_half(weights));
+  }
   static BOREAS_DEVICE void store_normed(const Worker<C>& w, int32_t row, int32_t i, const Word& word,
                                          const uint32_t (&weights)[3], float scale) {
     const Range values = values_of(i);
     if (values.count == 0) return;
     Word normed{};
     BOREAS_UNROLL
-    for (int32_t k = 0; k < 3; ++k)
-      normed.payload[k] = pack_bf16(low_half(word.payload[k]) * scale * low_half(weights[k]),
-                                    high_half(word.payload[k]) * scale * high_half(weights[k]));
+    for (int32_t k = 0; k < 3; ++k) normed.payload[k] = normed_pair(w, word.payload[k], weights[k], scale);
     store_activations<kEven>(w.slot(Slot::kNormed), w.rows(), row, values.first, values.count, normed);
   }
 };

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "exec/cuda/ops/op.cuh"
+#include "exec/cuda/ops/probe.cuh"
 
 namespace boreas::cuda {
 
@@ -27,7 +28,10 @@ struct Body<C, Op::kTopK> {
       BOREAS_UNROLL
       for (int32_t k = 0; k < kWordHalves; ++k) {
         const int32_t row = sixth * kWordHalves + k;
-        if (row < w.rows()) set_choice(chosen, row, select(w, slot, row, words, k, hit));
+        if (row >= w.rows()) continue;
+        const int32_t choice = select(w, slot, row, words, k, hit);
+        set_choice(chosen, row, choice);
+        if constexpr (C::kProbed) record_choice(w, task.layer(), row, choice);
       }
     }
     write_experts(w, parity, hit, chosen);

@@ -1,0 +1,338 @@
+// The probed kernel and the layer by layer comparison (tests/gpu), on the emulated device: against what transformers
+// made of the golden checkpoint, and against plain arithmetic on a seeded cache.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "exec/cuda/device_executor.h"
+#include "exec/cuda/host_device_testing.h"
+#include "exec/cuda/megakernel.cuh"
+#include "grid.h"
+#include "model/model.h"
+#include "tests/golden/golden_file.h"
+#include "tests/gpu/layer_comparison.h"
+#include "tests/gpu/seeded_pages.h"
+
+namespace boreas {
+namespace {
+
+constexpr int32_t kWorkers = 4;
+using C = cuda::Probed<cuda::Cut<cuda::GoldenShape, kWorkers>>;
+
+Status launch(size_t shared_bytes, const cuda::StepParams& params) {
+  emulation::forget_memory();
+  emulation::register_memory(reinterpret_cast<const void*>(4096), uint64_t{1} << 47, "all memory");
+  emulation::GridOptions options;
+  options.blocks = kWorkers;
+  options.threads = cuda::kThreads;
+  options.shared_bytes = static_cast<uint32_t>(shared_bytes);
+  const emulation::GridResult result = emulation::run_grid(options, [&] { cuda::run_worker<C>(params); });
+  if (result.outcome == emulation::Outcome::kFinished) return Ok{};
+  return Error{result.message};
+}
+
+std::unique_ptr<Executor> probed(const std::shared_ptr<const Model>& model, const std::vector<OracleRun>& runs,
+                                 int32_t norm_roundings, ProbeUser& user) {
+  const ModelConfig& config = model->config();
+  DeviceSpec spec = h200_spec();
+  spec.workers = kWorkers;
+  spec.scratch_fixed_bytes = 16 * 1024;
+  const PagesNeeded pages = pages_needed(config, runs);
+  CudaExecutorOptions options;
+  options.pages_full = pages.full;
+  options.pages_sliding = pages.sliding;
+  options.context_max = pages.context;
+  options.sequence_slots = 1;
+  options.tokens_max = kLayerPlanTokens;
+  static const cuda::CompiledShape shapes[] = {cuda::compiled_shape<cuda::GoldenShape, kWorkers>()};
+  cuda::HostKernel kernel = [](const std::string&, int32_t, size_t bytes, const cuda::StepParams& params) {
+    return launch(bytes, params);
+  };
+  auto device = std::make_unique<cuda::HostDevice>(cuda::HostDeviceOptions{}, std::move(kernel),
+                                                   std::make_shared<cuda::HostDeviceLog>());
+  const ProbeSizes sizes{config.layer_count(), config.hidden_size, config.experts_per_token, norm_roundings};
+  auto around = ProbeDevice::make(std::move(device), sizes, user);
+  EXPECT_TRUE(around.ok());
+  auto executor = cuda::make_device_executor(std::move(around).value(), spec, shapes, model, options);
+  EXPECT_TRUE(executor.ok()) << (executor.ok() ? "" : executor.error().message);
+  return executor.ok() ? std::move(executor).value() : nullptr;
+}
+
+// An OracleRun and the arrays that it points to.
+struct OwnedRun {
+  OracleRun run;
+  std::vector<bf16> inputs, attention, mlp, router;
+  std::vector<int32_t> routes;
+
+  OwnedRun() = default;
+  OwnedRun(const OwnedRun& other) { *this = other; }
+  OwnedRun& operator=(const OwnedRun& other) {
+    run = other.run;
+    inputs = other.inputs;
+    attention = other.attention;
+    mlp = other.mlp;
+    router = other.router;
+    routes = other.routes;
+    point();
+    return *this;
+  }
+  void point() {
+    run.inputs = inputs;
+    run.attention = attention;
+    run.mlp = mlp;
+    run.router = router;
+    run.routes = routes;
+  }
+  // Of one MoE layer and token; the experts with the largest logits, lowest id first among equals.
+  void add_route(std::span<const float> logits, int32_t experts_per_token) {
+    std::vector<int32_t> order(logits.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+      return logits[static_cast<size_t>(a)] > logits[static_cast<size_t>(b)];
+    });
+    for (const float logit : logits) router.push_back(float_to_bf16(logit));
+    routes.insert(routes.end(), order.begin(), order.begin() + experts_per_token);
+  }
+  void add_dense(const ModelConfig& config) {
+    router.insert(router.end(), static_cast<size_t>(config.experts), 0);
+    routes.insert(routes.end(), static_cast<size_t>(config.experts_per_token), -1);
+  }
+};
+
+void append(std::vector<bf16>& to, std::span<const float> values) {
+  for (const float value : values) to.push_back(float_to_bf16(value));
+}
+
+// The sequence of the golden case whose every layer is stored: transformers in BF16, each layer on its own input.
+OwnedRun golden_run(const GoldenCase& golden) {
+  const ModelConfig& config = golden.model()->config();
+  OwnedRun owned;
+  owned.run.name = "golden";
+  owned.run.tokens = golden.per_layer()->tokens;
+  const TensorView& embedding = golden.model()->weights().at(WeightRole::kEmbedding);
+  for (int32_t layer = 0; layer < config.layer_count(); ++layer) {
+    const std::string name = "layer." + std::to_string(layer);
+    if (layer == 0) {
+      for (const TokenId token : owned.run.tokens)
+        owned.inputs.insert(owned.inputs.end(), embedding.bf16_row(token),
+                            embedding.bf16_row(token) + config.hidden_size);
+    } else {
+      append(owned.inputs, golden.tensor("full." + std::to_string(layer - 1) + ".residual").values);
+    }
+    append(owned.attention, golden.tensor(name + ".attention_bf16").values);
+    append(owned.mlp, golden.tensor(name + ".mlp_bf16").values);
+    for (size_t token = 0; token < owned.run.tokens.size(); ++token) {
+      if (!config.is_moe(layer)) owned.add_dense(config);
+      else
+        owned.add_route(golden.tensor(name + ".router_logits").row(static_cast<int64_t>(token)),
+                        config.experts_per_token);
+    }
+  }
+  owned.point();
+  return owned;
+}
+
+LayerReport report_of(const std::shared_ptr<const Model>& model, const OracleRun& run, int32_t norm_roundings,
+                      const LayerLimits& limits = {}) {
+  LayerComparison comparison(model->config(), limits);
+  const auto executor = probed(model, {run}, norm_roundings, comparison);
+  EXPECT_TRUE(executor);
+  auto report = compare_run(*executor, model->config(), run, comparison);
+  EXPECT_TRUE(report.ok()) << (report.ok() ? "" : report.error().message);
+  return report.ok() ? *report : LayerReport{};
+}
+
+class Probe : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto golden = GoldenCase::load("cohere2_moe", "gpu");
+    ASSERT_TRUE(golden.ok()) << golden.error().message;
+    model_ = golden->model();
+    run_ = golden_run(*golden);
+  }
+  std::shared_ptr<const Model> model_;
+  OwnedRun run_;
+};
+
+TEST_F(Probe, LayersEqualTransformersOnItsOwnInputs) {
+  const int64_t vectors = int64_t{model_->config().layer_count()} * static_cast<int64_t>(run_.run.tokens.size());
+  for (const int32_t norm_roundings : {1, 2}) {
+    const LayerReport report = report_of(model_, run_.run, norm_roundings);
+    std::printf("%s\n", report.json_line().c_str());
+    EXPECT_TRUE(report.ok);
+    EXPECT_EQ(report.attention.compared, vectors);
+    EXPECT_EQ(report.mlp.compared + report.routes.different, vectors);
+    EXPECT_GT(report.routes.compared, 0);
+  }
+}
+
+// What the comparison is for: one wrong vector, one wrong expert, one wrong input are seen and named.
+TEST_F(Probe, OneWrongVectorIsSeen) {
+  const size_t hidden = static_cast<size_t>(model_->config().hidden_size), tokens = run_.run.tokens.size();
+  OwnedRun wrong = run_;
+  for (size_t i = 0; i < hidden; ++i) {
+    bf16& bits = wrong.mlp[(2 * tokens + 5) * hidden + i];
+    bits = float_to_bf16(bf16_to_float(bits) * 1.04f);
+  }
+  const LayerReport report = report_of(model_, wrong.run, 1);
+  EXPECT_FALSE(report.ok);
+  EXPECT_EQ(report.attention.outside, 0);
+  EXPECT_EQ(report.mlp.outside, 1);
+  EXPECT_EQ(report.mlp.rms_layer, 2);
+  EXPECT_EQ(report.mlp.rms_position, 5);
+}
+
+TEST_F(Probe, OneWrongExpertIsSeen) {
+  const ModelConfig& config = model_->config();
+  OwnedRun wrong = run_;
+  const size_t row = 1 * wrong.run.tokens.size() + 7, chosen = static_cast<size_t>(config.experts_per_token);
+  int32_t* route = wrong.routes.data() + row * chosen;
+  int32_t other = 0;
+  while (std::find(route, route + chosen, other) != route + chosen) ++other;
+  route[chosen - 1] = other;
+  bf16* logits = wrong.router.data() + row * static_cast<size_t>(config.experts);
+  const LayerReport report = report_of(model_, wrong.run, 1);
+  EXPECT_EQ(report.routes.different, 1);
+  EXPECT_EQ(report.routes.worst_layer, 1);
+  EXPECT_EQ(report.routes.worst_position, 7);
+  // Excused where the oracle's logits are equal.
+  for (int32_t expert = 0; expert < config.experts; ++expert) logits[expert] = 0x3f80;
+  EXPECT_TRUE(report_of(model_, wrong.run, 1).ok);
+}
+
+TEST_F(Probe, OneWrongInputIsSeen) {
+  OwnedRun wrong = run_;
+  const size_t hidden = static_cast<size_t>(model_->config().hidden_size);
+  bf16* input = wrong.inputs.data() + 3 * wrong.run.tokens.size() * hidden;
+  std::rotate(input, input + 1, input + hidden);
+  EXPECT_FALSE(report_of(model_, wrong.run, 1).ok);
+}
+
+// ---- a seeded cache
+
+using Vector = std::vector<double>;
+
+Vector multiply(const TensorView& weight, const Vector& x) {
+  Vector out(static_cast<size_t>(weight.rows));
+  for (int64_t row = 0; row < weight.rows; ++row)
+    for (size_t i = 0; i < x.size(); ++i)
+      out[static_cast<size_t>(row)] += double{bf16_to_float(weight.bf16_row(row)[i])} * x[i];
+  return out;
+}
+Vector rounded(Vector x) {
+  for (double& value : x) value = round_to_bf16(static_cast<float>(value));
+  return x;
+}
+void rotate(const ModelConfig& config, int32_t position, Vector& x) {
+  for (size_t i = 0; i < x.size(); i += 2) {
+    const double pair = static_cast<double>(i % static_cast<size_t>(config.head_dim));
+    const double angle = position * std::pow(config.rope_theta, -pair / config.head_dim);
+    const double a = x[i], b = x[i + 1];
+    x[i] = a * std::cos(angle) - b * std::sin(angle);
+    x[i + 1] = b * std::cos(angle) + a * std::sin(angle);
+  }
+}
+
+// One token's attention output behind a seeded cache, in doubles but for what is stored as BF16.
+Vector seeded_attention(const Model& model, int32_t layer, const Vector& normed, int32_t context) {
+  const ModelConfig& config = model.config();
+  const LayerConfig& kind = config.layers[static_cast<size_t>(layer)];
+  const auto weight = [&](WeightRole role) { return model.weights().at(role, layer); };
+  Vector q = multiply(weight(WeightRole::kQuery), normed), k = multiply(weight(WeightRole::kKey), normed);
+  if (kind.rope) rotate(config, context, q), rotate(config, context, k);
+  const Vector v = rounded(multiply(weight(WeightRole::kValue), normed));
+  k = rounded(k);
+  const int32_t first = kind.sliding ? std::max(0, context - config.window + 1) : 0;
+  const std::vector<bf16> keys = seeded_kv(config, layer, false, 0, context);
+  const std::vector<bf16> values = seeded_kv(config, layer, true, 0, context);
+  const size_t dim = static_cast<size_t>(config.head_dim), width = static_cast<size_t>(config.kv_width());
+  Vector out(q.size());
+  for (size_t head = 0; head < static_cast<size_t>(config.query_heads); ++head) {
+    const size_t kv = head / static_cast<size_t>(config.queries_per_kv()) * dim;
+    double total = 0;
+    for (int32_t position = first; position <= context; ++position) {
+      const size_t at = static_cast<size_t>(position) * width + kv;
+      double score = 0;
+      for (size_t i = 0; i < dim; ++i)
+        score += q[head * dim + i] * (position == context ? k[kv + i] : double{bf16_to_float(keys[at + i])});
+      const double share = std::exp(score / std::sqrt(static_cast<double>(dim)));
+      total += share;
+      for (size_t i = 0; i < dim; ++i)
+        out[head * dim + i] += share * (position == context ? v[kv + i] : double{bf16_to_float(values[at + i])});
+    }
+    for (size_t i = 0; i < dim; ++i) out[head * dim + i] /= total;
+  }
+  return multiply(weight(WeightRole::kOutput), out);
+}
+
+Vector seeded_mlp(const Model& model, int32_t layer, const Vector& normed, OwnedRun& owned) {
+  const ModelConfig& config = model.config();
+  const auto swiglu = [&](WeightRole gate, WeightRole up, WeightRole down, int32_t expert) {
+    const Vector g = multiply(model.weights().at(gate, layer, expert), normed);
+    Vector inner = multiply(model.weights().at(up, layer, expert), normed);
+    for (size_t i = 0; i < inner.size(); ++i) inner[i] *= g[i] / (1 + std::exp(-g[i]));
+    return multiply(model.weights().at(down, layer, expert), inner);
+  };
+  if (!config.is_moe(layer)) {
+    owned.add_dense(config);
+    return swiglu(WeightRole::kDenseGate, WeightRole::kDenseUp, WeightRole::kDenseDown, 0);
+  }
+  const Vector logits = multiply(model.weights().at(WeightRole::kRouter, layer), normed);
+  owned.add_route(std::vector<float>(logits.begin(), logits.end()), config.experts_per_token);
+  Vector out(static_cast<size_t>(config.hidden_size));
+  for (size_t i = 0; i < static_cast<size_t>(config.experts_per_token); ++i) {
+    const int32_t expert = owned.routes[owned.routes.size() - 1 - i];
+    const Vector one = swiglu(WeightRole::kExpertGate, WeightRole::kExpertUp, WeightRole::kExpertDown, expert);
+    const double share = 1 / (1 + std::exp(-logits[static_cast<size_t>(expert)]));
+    for (size_t k = 0; k < out.size(); ++k) out[k] += share * one[k];
+  }
+  return out;
+}
+
+// One token at the position after the cache, on inputs taken from `source`.
+OwnedRun seeded_run(const Model& model, const OwnedRun& source, int32_t context) {
+  const ModelConfig& config = model.config();
+  const size_t hidden = static_cast<size_t>(config.hidden_size);
+  OwnedRun owned;
+  owned.run.name = "seeded";
+  owned.run.context = context;
+  owned.run.tokens = {source.run.tokens[3]};
+  for (int32_t layer = 0; layer < config.layer_count(); ++layer) {
+    const bf16* input = source.inputs.data() + (static_cast<size_t>(layer) * source.run.tokens.size() + 3) * hidden;
+    owned.inputs.insert(owned.inputs.end(), input, input + hidden);
+    double squares = 0;
+    for (size_t i = 0; i < hidden; ++i) squares += double{bf16_to_float(input[i])} * bf16_to_float(input[i]);
+    const double scale = 1 / std::sqrt(squares / static_cast<double>(hidden) + config.rms_norm_eps);
+    const bf16* weight = model.weights().at(WeightRole::kInputNorm, layer).bf16_row(0);
+    Vector normed(hidden);
+    for (size_t i = 0; i < hidden; ++i) normed[i] = bf16_to_float(input[i]) * scale * bf16_to_float(weight[i]);
+    normed = rounded(normed);
+    const Vector attention = seeded_attention(model, layer, normed, context),
+                 mlp = seeded_mlp(model, layer, normed, owned);
+    append(owned.attention, std::vector<float>(attention.begin(), attention.end()));
+    append(owned.mlp, std::vector<float>(mlp.begin(), mlp.end()));
+  }
+  owned.point();
+  return owned;
+}
+
+// Around the window, around page borders, and over several pages a piece; the rest of the cache is NaN.
+TEST_F(Probe, SeededCachesAreReadAsTheyWereFilled) {
+  const int32_t window = model_->config().window;
+  for (const int32_t context : {1, window - 1, window, 63, 64, 129, 400}) {
+    SCOPED_TRACE(context);
+    const OwnedRun owned = seeded_run(*model_, run_, context);
+    const LayerReport report = report_of(model_, owned.run, 1);
+    std::printf("%s\n", report.json_line().c_str());
+    EXPECT_TRUE(report.ok);
+  }
+}
+
+}  // namespace
+}  // namespace boreas
