@@ -31,6 +31,10 @@ namespace boreas {
 
 class EngineCore {
  public:
+  // A sequence that must wait for pages is overtaken by at most so many later ones each time it waits: a large request
+  // does not block small ones, and they do not starve it.
+  static constexpr int32_t kBypassMax = 32;
+
   EngineCore(Executor& executor, const EngineOptions& options, const Clock& clock);
   EngineCore(const EngineCore&) = delete;
   EngineCore& operator=(const EngineCore&) = delete;

@@ -8,9 +8,7 @@
 namespace boreas {
 namespace {
 
-// A sequence that must wait for pages may be overtaken by so many younger ones in all; of the queue so many are looked
-// at in a step. Both bound what one large request costs the others, and the others it.
-constexpr int32_t kBypassMax = 32;
+// Of the queue so many that do not fit are looked at in a step.
 constexpr int32_t kLookahead = 16;
 
 // Looking for a long text in the cache takes tens of microseconds. A sequence that did not fit is looked at again when
@@ -90,9 +88,10 @@ void EngineCore::admit() {
   std::vector<Sequence*> passed_over;
   std::vector<NodeId> hit;
   bool preempted_waits = false;
-  for (auto next = waiting_.begin(); next != waiting_.end() && !full_house() && healthy();) {
+  const auto may_be_overtaken = [](const Sequence* sequence) { return sequence->bypassed < kBypassMax; };
+  for (auto next = waiting_.begin(); healthy() && next != waiting_.end() && !full_house();) {
     Sequence& sequence = **next;
-    bool fits = take_pages(sequence, left, hit) && !(sequence.preempted && preempted_waits);
+    bool fits = !(sequence.preempted && preempted_waits) && take_pages(sequence, left, hit);
     // Alone it fits by construction (limits.h), once waiting choices give up what they hold.
     while (!fits && running_.empty() && release_waiting_holder()) {
       left = pages_left();
@@ -102,11 +101,13 @@ void EngineCore::admit() {
     if (!fits && !running_.empty()) {
       passed_over.push_back(&sequence);
       preempted_waits = preempted_waits || sequence.preempted;
-      if (sequence.bypassed >= kBypassMax || static_cast<int32_t>(passed_over.size()) >= kLookahead) return;
-      continue;
+    } else {
+      for (Sequence* older : passed_over) ++older->bypassed;
+      start_running(sequence, hit);
+      if (!fits) left = pages_left();  // nothing was subtracted for it
     }
-    for (Sequence* older : passed_over) ++older->bypassed;
-    start_running(sequence, hit);
+    if (static_cast<int32_t>(passed_over.size()) >= kLookahead) return;
+    if (!std::all_of(passed_over.begin(), passed_over.end(), may_be_overtaken)) return;
   }
 }
 

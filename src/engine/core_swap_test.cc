@@ -61,6 +61,24 @@ TEST_F(CoreSwapTest, WithoutHostMemoryTheTextIsComputedAgain) {
   }
 }
 
+// A window of 205 and a chunk of 64 want six sliding pages. There are five: such a sequence starts only while it is
+// alone, and what it takes is then not there for the next.
+TEST_F(CoreSwapTest, WhoStartsAloneLeavesNoRoomForTheNext) {
+  fake.window = 205;
+  fake.pages_sliding = 5;
+  Log& long_one = add(request(60, 400));
+  add(request(100, 150));  // preempted first
+  while (long_one.tokens().size() < 280) core().step();
+  Request urgent = request(10, 100);
+  urgent.priority = -1;
+  Log& third = add(urgent);
+  while (!third.finish()) core().step();
+  EXPECT_EQ(core().stats().preemptions, 2);
+  finish_all();
+  EXPECT_EQ(long_one.tokens(), alone(60, 400));
+  EXPECT_EQ(logs[2].tokens(), alone(100, 150));
+}
+
 TEST_F(CoreSwapTest, ACancelledSequenceLeavesHostMemory) {
   crowd();
   step_until_swapped();

@@ -106,19 +106,47 @@ TEST_F(CoreTest, PreemptionIsExactAndInOrder) {
   }
 }
 
-TEST_F(CoreTest, ALargeRequestIsOvertakenButNotForever) {
+// Three small ones fit beside the first, so several start in one step, and 32 is no multiple of three.
+TEST_F(CoreTest, ALargeRequestIsOvertaken32Times) {
   fake.pages_full = 10;
-  fake.context_max = 640;
-  options.running_max = 4;
-  add(request(150, 100));
+  options.context_max = 640;
+  Log& first = add(request(384, 60));  // 7 pages
   core().step();
-  Log& large = add(request(500, 1));  // must wait until the pool is nearly empty
-  size_t before_large = 0;
-  for (int i = 0; i < 200; ++i) add(request(10, 20));
-  while (large.tokens().empty()) core().step();
-  for (const auto& [id, log] : logs) before_large += id > 2 && log.finish().has_value();
-  EXPECT_GE(before_large, 10u);
-  EXPECT_LE(before_large, 40u);
+  Log& large = add(request(500, 1));  // 8
+  for (int i = 0; i < 200; ++i) add(request(10, 1));
+  const auto overtook = [&] {
+    int count = 0;
+    for (const auto& [id, log] : logs) count += id > 2 && !log.tokens().empty();
+    return count;
+  };
+  while (!first.finish()) core().step();
+  EXPECT_EQ(overtook(), EngineCore::kBypassMax);
+  EXPECT_TRUE(large.tokens().empty());
+  finish_all();
+  EXPECT_EQ(large.finish(), FinishReason::kLength);
+}
+
+// Each time: one that ran and was preempted is overtaken anew, and no more often.
+TEST_F(CoreTest, APreemptedRequestIsOvertaken32TimesToo) {
+  fake.pages_full = 10;
+  options.context_max = 640;
+  add(request(300, 200));  // 5 pages, at last 8
+  Log& large = add(request(250, 100));
+  const auto is_away = [&] {
+    const auto found = core().requests().find(RequestId(2));
+    return found != core().requests().end() && found->second->sequences[0].preempted;
+  };
+  while (!is_away()) core().step();
+  const size_t before = large.tokens().size();
+  EXPECT_GT(before, 0u);
+  for (int i = 0; i < 200; ++i) add(request(10, 1));
+  int overtook = 0;
+  while (large.tokens().size() == before) {
+    overtook = 0;
+    for (const auto& [id, log] : logs) overtook += id > 2 && !log.tokens().empty();
+    core().step();
+  }
+  EXPECT_EQ(overtook, EngineCore::kBypassMax);
   finish_all();
 }
 
