@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "engine/core.h"
+#include "engine/planted_bug.h"
 
 namespace boreas {
 namespace {
@@ -157,7 +158,7 @@ void EngineCore::add_chunk(InFlight& step, Sequence& sequence, int32_t tokens) {
 void EngineCore::add_row(InFlight& step, Sequence& sequence, int32_t start, int32_t end) {
   StepRow row;
   row.slot = sequence.slot;
-  row.position = start;
+  row.position = planted(PlantedBug::kResumePosition) && sequence.preempted ? start + 1 : start;
   if (start < sequence.known_length()) {
     const size_t first = step.tokens.size();
     CHECK(first + static_cast<size_t>(end - start) <= step.tokens.capacity());
@@ -170,6 +171,8 @@ void EngineCore::add_row(InFlight& step, Sequence& sequence, int32_t start, int3
   row.full_pages = std::span(sequence.pages.full).first(pages);
   if (!sequence.pages.sliding.empty()) {
     row.sliding_first = sequence.pages.sliding_first;
+    if (planted(PlantedBug::kWindowPageEarly))
+      row.sliding_first = std::min(row.sliding_first, ledger_.first_visible_page(start));
     row.sliding_pages = std::span(sequence.pages.sliding).first(pages).subspan(static_cast<size_t>(row.sliding_first));
   }
   PlannedRow planned;

@@ -118,7 +118,6 @@ void EngineCore::swap_in(Sequence& sequence) {
   }
   if (!restore_pages(sequence, *swapped, full_missing, sliding_missing)) return;
   drop_swapped(sequence);
-  if (planted(PlantedBug::kResumePosition)) ++sequence.computed;
   publish_pages(sequence, sequence.computed);
 }
 

@@ -19,10 +19,7 @@ int32_t PageLedger::sliding_pages_max(int32_t window, int32_t chunk_positions) {
   return std::max(positions - 2, 0) / kPagePositions + 2;
 }
 
-int32_t PageLedger::first_visible_page(int32_t position) const {
-  if (planted(PlantedBug::kWindowPageEarly)) position += kPagePositions / 2;
-  return page_of(std::max(0, position - window_ + 1));
-}
+int32_t PageLedger::first_visible_page(int32_t position) const { return page_of(std::max(0, position - window_ + 1)); }
 
 PageId PageLedger::acquire(PagePoolKind kind) {
   PagePool& pool = kind == PagePoolKind::kFull ? full_ : sliding_;
@@ -50,6 +47,7 @@ void PageLedger::give_back_sliding(SequencePages& pages, int32_t index, bool pas
 
 void PageLedger::leave_window(SequencePages& pages, int32_t start) {
   if (window_ == 0) return;
+  if (planted(PlantedBug::kWindowPageEarly)) start += kPagePositions / 2;
   const int32_t first = std::min(first_visible_page(start), static_cast<int32_t>(pages.sliding.size()));
   for (; pages.sliding_first < first; ++pages.sliding_first) {
     const int32_t index = pages.sliding_first;

@@ -10,9 +10,9 @@ enum class PlantedBug : uint8_t {
   kNone,
   kStalePage,        // the cache goes on offering a page that it has returned to the pool
   kReferenceCount,   // a choice that joins the shared prompt pages is not counted as an owner of the last one
-  kWindowPageEarly,  // a sliding page is returned while a query still sees its last keys
+  kWindowPageEarly,  // a sliding page is returned while queries still see its last keys; plans go on naming it
   kHashCollision,    // the cache trusts a weak hash and does not compare tokens
-  kResumePosition,   // a swapped sequence resumes one position late
+  kResumePosition,   // after preemption a sequence goes on one position late
   kSwappedPage,      // two swapped pages of a sequence are restored to each other's place
   kSwappedLayer,     // a sliding page is restored from the content of the full page beside it
 };

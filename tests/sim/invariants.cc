@@ -46,7 +46,12 @@ class Recount {
 
   void add(const Sequence& sequence) {
     if (sequence.state == SequenceState::kFinished) return;
+    if (sequence.bypassed > EngineCore::kBypassMax) wrong("overtaken too often");
     const SequencePages& pages = sequence.pages;
+    const int32_t first_visible = std::max(0, sequence.range_start() - executor_.info().window + 1);
+    if (pages.sliding_live() > 0 && pages.sliding_first > page_of(first_visible)) {
+      wrong("a page that the next query sees was given back");
+    }
     for (const PageId page : pages.full) own(PagePoolKind::kFull, page);
     for (size_t i = static_cast<size_t>(pages.sliding_first); i < pages.sliding.size(); ++i) {
       own(PagePoolKind::kSliding, pages.sliding[i]);

@@ -24,7 +24,9 @@ struct ScenarioCounts {
   int64_t faults = 0;
 };
 
-// invariants: false: only what clients hear is judged.
-std::string run_scenario(uint64_t seed, ScenarioCounts& counts, bool invariants = true);
+// What decides: what clients hear beside their runs alone, what is recounted after every step, or both.
+enum class JudgedBy : uint8_t { kTexts, kInvariants, kBoth };
+
+std::string run_scenario(uint64_t seed, ScenarioCounts& counts, JudgedBy judge = JudgedBy::kBoth);
 
 }  // namespace boreas

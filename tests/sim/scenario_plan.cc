@@ -51,8 +51,10 @@ void ScenarioPlan::make_options(VirtualClock& clock) {
   fake.sequence_slots = pick(1, 9);
   fake.rows_max = pick(1, 9);
   fake.tokens_max = pick(8, 300);
-  fake.pages_full = pick(2, chance(50) ? 14 : 60);
-  fake.pages_sliding = pick(2, chance(50) ? 12 : 40);
+  fake.pages_full = pick(1, chance(50) ? 14 : 60);
+  fake.pages_sliding = pick(1, chance(50) ? 12 : 40);
+  if (chance(10)) fake.pages_full = pick(1, 3);
+  if (chance(10)) fake.pages_sliding = pick(1, 3);
   fake.steps_in_flight_max = pick(1, 3);
   fake.one_arithmetic = chance(50);
   fake.clock = &clock;
@@ -103,7 +105,11 @@ std::vector<TokenId> ScenarioPlan::make_prompt(PlannedRequest& planned) {
     for (int32_t t = pick(1, chance(30) ? 400 : 90); t > 0; --t) prompt.push_back(pick(0, 63));
   }
   if (prompt.empty()) prompt.push_back(pick(0, 63));
-  prompt.resize(std::min(prompt.size(), static_cast<size_t>(std::max(context_max_ - 1, 1))));
+  // Whole pages, one token more or less, all of the context.
+  if (chance(15)) prompt.resize(prompt.size() / kPagePositions * kPagePositions + static_cast<size_t>(pick(63, 65)), 5);
+  if (chance(5)) prompt.resize(static_cast<size_t>(context_max_), 9);
+  const int32_t most = context_max_ - (planned.request.max_tokens > 0);
+  prompt.resize(std::min(prompt.size(), static_cast<size_t>(std::max(most, 1))));
   return prompt;
 }
 
@@ -116,16 +122,19 @@ void ScenarioPlan::make_requests() {
     Request& request = planned.request;
     planned.arrival_step = chance(30) ? 0 : pick(0, 150);
     if (chance(10)) request.cache_salt = "another tenant";
+    request.max_tokens = chance(5) ? 0 : pick(1, chance(20) ? 300 : 60);
+    if (chance(5)) request.max_tokens = chance(50) ? 1 : INT32_MAX;
     request.prompt = make_prompt(planned);
     request.sampling = make_sampling();
-    request.choices = chance(25) ? pick(2, 4) : 1;
-    request.max_tokens = chance(5) ? 0 : pick(1, chance(20) ? 300 : 60);
+    request.choices = chance(25) ? pick(2, chance(10) ? 20 : 4) : 1;
     for (int32_t s = chance(40) ? pick(1, 2) : 0; s > 0; --s) request.stop_ids.push_back(pick(0, 63));
     if (chance(15)) request.sampling.min_tokens = pick(1, 20);
     request.sampling.suppressed_ids = request.stop_ids;
     if (chance(15)) request.prompt_top_logprobs = pick(0, 2);
     request.priority = chance(15) ? pick(-1, 1) : 0;
+    if (chance(3)) request.priority = chance(50) ? INT32_MIN : INT32_MAX;
     if (chance(5)) request.deadline_ns = pick(1, 200) * fake.step_ns;
+    if (chance(2)) request.deadline_ns = chance(50) ? 1 : INT64_MAX;
     if (chance(15)) request.make_constraint = [] { return std::make_unique<ResidueConstraint>(64); };
     if (chance(20)) planned.cancel_step = planned.arrival_step + pick(0, 80);
     if (chance(50)) planned.cancel_choice = pick(0, request.choices);
