@@ -10,12 +10,14 @@
 #include <string>
 #include <vector>
 
+#include "base/prng.h"
 #include "exec/cuda/device_executor.h"
 #include "exec/cuda/host_device_testing.h"
 #include "exec/cuda/megakernel.cuh"
 #include "grid.h"
 #include "model/model.h"
 #include "tests/golden/golden_file.h"
+#include "tests/gpu/golden_run.h"
 #include "tests/gpu/layer_comparison.h"
 #include "tests/gpu/seeded_pages.h"
 
@@ -62,80 +64,6 @@ std::unique_ptr<Executor> probed(const std::shared_ptr<const Model>& model, cons
   auto executor = cuda::make_device_executor(std::move(around).value(), spec, shapes, model, options);
   EXPECT_TRUE(executor.ok()) << (executor.ok() ? "" : executor.error().message);
   return executor.ok() ? std::move(executor).value() : nullptr;
-}
-
-// An OracleRun and the arrays that it points to.
-struct OwnedRun {
-  OracleRun run;
-  std::vector<bf16> inputs, attention, mlp, router;
-  std::vector<int32_t> routes;
-
-  OwnedRun() = default;
-  OwnedRun(const OwnedRun& other) { *this = other; }
-  OwnedRun& operator=(const OwnedRun& other) {
-    run = other.run;
-    inputs = other.inputs;
-    attention = other.attention;
-    mlp = other.mlp;
-    router = other.router;
-    routes = other.routes;
-    point();
-    return *this;
-  }
-  void point() {
-    run.inputs = inputs;
-    run.attention = attention;
-    run.mlp = mlp;
-    run.router = router;
-    run.routes = routes;
-  }
-  // Of one MoE layer and token; the experts with the largest logits, lowest id first among equals.
-  void add_route(std::span<const float> logits, int32_t experts_per_token) {
-    std::vector<int32_t> order(logits.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
-      return logits[static_cast<size_t>(a)] > logits[static_cast<size_t>(b)];
-    });
-    for (const float logit : logits) router.push_back(float_to_bf16(logit));
-    routes.insert(routes.end(), order.begin(), order.begin() + experts_per_token);
-  }
-  void add_dense(const ModelConfig& config) {
-    router.insert(router.end(), static_cast<size_t>(config.experts), 0);
-    routes.insert(routes.end(), static_cast<size_t>(config.experts_per_token), -1);
-  }
-};
-
-void append(std::vector<bf16>& to, std::span<const float> values) {
-  for (const float value : values) to.push_back(float_to_bf16(value));
-}
-
-// The sequence of the golden case whose every layer is stored: transformers in BF16, each layer on its own input.
-OwnedRun golden_run(const GoldenCase& golden) {
-  const ModelConfig& config = golden.model()->config();
-  OwnedRun owned;
-  owned.run.name = "golden";
-  owned.run.tokens = golden.per_layer()->tokens;
-  const TensorView& embedding = golden.model()->weights().at(WeightRole::kEmbedding);
-  for (int32_t layer = 0; layer < config.layer_count(); ++layer) {
-    const std::string name = "layer." + std::to_string(layer);
-    if (layer == 0) {
-      for (const TokenId token : owned.run.tokens)
-        owned.inputs.insert(owned.inputs.end(), embedding.bf16_row(token),
-                            embedding.bf16_row(token) + config.hidden_size);
-    } else {
-      append(owned.inputs, golden.tensor("full." + std::to_string(layer - 1) + ".residual").values);
-    }
-    append(owned.attention, golden.tensor(name + ".attention_bf16").values);
-    append(owned.mlp, golden.tensor(name + ".mlp_bf16").values);
-    for (size_t token = 0; token < owned.run.tokens.size(); ++token) {
-      if (!config.is_moe(layer)) owned.add_dense(config);
-      else
-        owned.add_route(golden.tensor(name + ".router_logits").row(static_cast<int64_t>(token)),
-                        config.experts_per_token);
-    }
-  }
-  owned.point();
-  return owned;
 }
 
 LayerReport report_of(const std::shared_ptr<const Model>& model, const OracleRun& run, int32_t norm_roundings,
@@ -215,6 +143,20 @@ TEST_F(Probe, OneWrongInputIsSeen) {
 }
 
 // ---- a seeded cache
+
+// First four elements and FNV-1a 64 of the first 4,096, as tools/compare_layers/dummy_weights.py makes them.
+TEST_F(Probe, SeededValuesMatchTheOraclesGenerator) {
+  ModelConfig config = *model_shape("north");
+  const auto check = [&](int32_t layer, bool value, std::vector<bf16> first, uint64_t hash) {
+    std::vector<bf16> values = seeded_kv(config, layer, value, 0, 4096 / config.kv_width());
+    EXPECT_EQ(std::vector<bf16>(values.begin(), values.begin() + 4), first);
+    EXPECT_EQ(fnv1a_64(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(bf16)), hash);
+    const std::vector<bf16> late = seeded_kv(config, layer, value, 5, 2);
+    EXPECT_TRUE(std::equal(late.begin(), late.end(), values.begin() + 5 * config.kv_width()));
+  };
+  check(0, false, {0xbb68, 0xbc1e, 0xbb28, 0xba60}, 0xa11ccfa8777ab42eull);
+  check(7, true, {0xbb38, 0x3bbc, 0xbc32, 0x3b9c}, 0xe904661d9b41e9cfull);
+}
 
 using Vector = std::vector<double>;
 

@@ -1,0 +1,16 @@
+// Probed instances of the megakernel (Probed in exec/cuda/shape.h), as a table for make_cuda_device(). Each is compiled
+// in a file of its own, since that takes long; the product has none of them.
+#pragma once
+
+#include <span>
+
+#include "exec/cuda/megakernel.h"
+
+namespace boreas {
+
+std::span<const cuda::MegakernelEntry> probed_megakernels();
+
+const void* probed_north_kernel();
+const void* probed_golden_kernel();
+
+}  // namespace boreas
