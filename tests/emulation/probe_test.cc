@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -140,6 +142,55 @@ TEST_F(Probe, OneWrongInputIsSeen) {
   bf16* input = wrong.inputs.data() + 3 * wrong.run.tokens.size() * hidden;
   std::rotate(input, input + 1, input + hidden);
   EXPECT_FALSE(report_of(model_, wrong.run, 1).ok);
+}
+
+// ---- files
+
+void write_file(const std::string& path, const std::string& content) {
+  std::ofstream(path, std::ios::binary) << content;
+}
+
+// A folder of one run of two tokens for the tiny shape; short_array is two bytes short.
+std::string write_oracle(const std::string& short_array) {
+  const ModelConfig config = *model_shape("tiny");
+  const std::string folder = testing::TempDir() + "oracle_files";
+  std::filesystem::create_directories(folder);
+  const size_t rows = static_cast<size_t>(config.layer_count()) * 2;
+  const auto array = [&](const std::string& name, size_t bytes) {
+    write_file(folder + "/a." + name, std::string(bytes - (name == short_array ? 2 : 0), '\1'));
+  };
+  for (const char* name : {"inputs", "attention", "mlp"})
+    array(name, rows * static_cast<size_t>(config.hidden_size) * 2);
+  array("router", rows * static_cast<size_t>(config.experts) * 2);
+  array("routes", rows * static_cast<size_t>(config.experts_per_token) * 4);
+  write_file(folder + "/manifest.json",
+             R"({"format": 1, "shape": "tiny", "layers": 5, "hidden": 128, "experts": 8, "experts_per_token": 2,)"
+             R"( "window": 16, "made_by": {"by": "a test"}, "runs": [{"name": "a", "context": 7, "tokens": [5, 6]}]})");
+  return folder;
+}
+
+TEST(OracleFiles, AreReadAsWritten) {
+  const auto files = open_oracle_files(write_oracle(""));
+  ASSERT_TRUE(files.ok()) << files.error().message;
+  ASSERT_EQ(files->runs.size(), 1u);
+  const OracleRun& run = files->runs[0];
+  EXPECT_EQ(files->shape, "tiny");
+  EXPECT_EQ(run.context, 7);
+  EXPECT_EQ(run.tokens, (std::vector<TokenId>{5, 6}));
+  EXPECT_EQ(run.inputs.size(), 5u * 2 * 128);
+  EXPECT_EQ(run.router.size(), 5u * 2 * 8);
+  EXPECT_EQ(run.routes.back(), 0x01010101);
+}
+
+TEST(OracleFiles, ErrorsNameTheFile) {
+  const auto cut = open_oracle_files(write_oracle("mlp"));
+  ASSERT_FALSE(cut.ok());
+  EXPECT_NE(cut.error().message.find("a.mlp has 2558 bytes, expected 2560"), std::string::npos) << cut.error().message;
+  const std::string folder = write_oracle("");
+  write_file(folder + "/manifest.json", R"({"format": 1, "shape": "tiny"})");
+  const auto bad = open_oracle_files(folder);
+  ASSERT_FALSE(bad.ok());
+  EXPECT_NE(bad.error().message.find("manifest.json"), std::string::npos) << bad.error().message;
 }
 
 // ---- a seeded cache

@@ -102,7 +102,7 @@ int main_of(int argc, char** argv) {
   app.add_option("--only", flags.only, "names of runs; default: all");
   app.add_option("--device", flags.options.device_index, "number of the GPU");
   app.add_option("--norm-roundings", flags.options.norm_roundings,
-                 "1: the product's norm; 2: rounded before the weight too, as transformers does")
+                 "2: of x * scale, too, as transformers does; 1: the product's norm")
       ->check(CLI::Range(1, 2));
   app.add_option("--cosine-min", flags.limits.cosine_min, "of every vector");
   app.add_option("--rms-max", flags.limits.rms_max, "of every vector, relative");

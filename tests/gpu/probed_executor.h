@@ -13,7 +13,7 @@ namespace boreas {
 
 struct ProbedOptions {
   int32_t device_index = 0;
-  int32_t norm_roundings = 1;  // cuda::Probe::norm_roundings
+  int32_t norm_roundings = 2;  // cuda::Probe::norm_roundings; 1: the product's
   LoadProgress progress;
 };
 

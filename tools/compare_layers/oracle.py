@@ -44,8 +44,6 @@ def published_tensors(model):
     tensors = {}
     for name, parameter in model.named_parameters():
         data = parameter.data
-        if name == "lm_head.weight":
-            continue  # the embedding
         if not name.endswith(("experts.gate_up_proj", "experts.down_proj")):
             tensors[name] = data
             continue
@@ -61,15 +59,12 @@ def published_tensors(model):
 
 
 def build(config, device):
-    """The model with dummy weights; memory is taken on the device alone."""
+    """The model with dummy weights, made where it stays."""
     torch.set_default_dtype(torch.bfloat16)
-    with torch.device("meta"):
+    with torch.device(device):
         model = Cohere2MoeForCausalLM(config)
     torch.set_default_dtype(torch.float32)
     model.lm_head = torch.nn.Identity()  # not run; the embedding is enough
-    model.to_empty(device=device)
-    # Not a parameter, so it was lost on the way: frequencies in FP32, as a loaded model has them.
-    model.model.rotary_emb = type(model.model.rotary_emb)(model.config).to(device)
     assert model.model.rotary_emb.inv_freq.dtype == torch.float32
     assert model.config._attn_implementation == config._attn_implementation
     assert model.config._experts_implementation == "eager"
