@@ -73,7 +73,7 @@ void declare_engine_flags(CLI::App& command, ServeFlags& flags) {
   command
       .add_option("--max-num-batched-tokens,--chunked-prefill-size,--max-num-tokens,--prefill-chunk-size",
                   flags.engine.step_tokens_max, "Tokens of one step")
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(CLI::Range(kStepTokensMin, 1 << 20));
   command
       .add_option("--max-num-queued-reqs,--max-queued-requests", flags.engine.waiting_max,
                   "Requests that may wait; more are answered 429")
@@ -115,7 +115,8 @@ void declare_http_flags(CLI::App& command, ServeFlags& flags) {
   };
   seconds("--timeout-keep-alive", http.idle_timeout_ms, "Seconds an idle connection stays open");
   seconds("--sse-ping-interval", http.ping_interval_ms, "Seconds after which a silent stream gets a comment; 0: never");
-  seconds("--request-timeout,--timeout", flags.server.limits.request_timeout_ms, "Seconds a request may take; 0: any");
+  seconds("--request-timeout,--timeout", flags.server.limits.request_timeout_ms,
+          "Seconds a request may take, waiting included: its deadline in the engine; 0: any");
   seconds("--shutdown-timeout", flags.server.shutdown_timeout_ms, "Seconds that running requests get after SIGTERM");
   command.add_option("--log-level,--uvicorn-log-level", flags.log_level, "trace, debug, info, warning, error or off");
 }
@@ -143,8 +144,10 @@ void declare_api_flags(CLI::App& command, ServeFlags& flags) {
 // Flags of other servers whose only possible values are what happens here.
 void declare_compatible_flags(CLI::App& command) {
   constexpr const char* kGroup = "Accepted for compatibility";
-  const auto value = [&](const std::string& name, std::vector<std::string> values) {
-    command.add_option_function<std::string>(name, [](const std::string&) {})
+  const auto value = [&](const std::string& name, std::vector<std::string> values, const std::string& help = "") {
+    command
+        .add_option_function<std::string>(
+            name, [](const std::string&) {}, help)
         ->check(CLI::IsMember(std::move(values)))
         ->group(kGroup);
   };
@@ -157,7 +160,8 @@ void declare_compatible_flags(CLI::App& command) {
   value("--tool-call-parser", {"cohere_command4", "auto"});
   value("--reasoning-parser", {"cohere_command4", "auto"});
   value("--block-size", {"64"});
-  value("--scheduling-policy", {"fcfs", "priority"});
+  value("--scheduling-policy", {"fcfs", "priority"},
+        "Either: lower 'priority' of requests first, strictly, so higher ones may starve; then by arrival");
   value("--max-num-partial-prefills", {"1"});
   for (const char* flag :
        {"--trust-remote-code", "--enforce-eager", "--enable-auto-tool-choice", "--enable-chunked-prefill",

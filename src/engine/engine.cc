@@ -14,10 +14,13 @@
 
 #include "base/check.h"
 #include "engine/core.h"
+#include "engine/queue_pace.h"
 
 namespace boreas {
 
 namespace {
+
+constexpr int64_t kDrainMsMax = int64_t{1} << 40;  // 34 years; in nanoseconds an int64_t still counts them
 
 EngineOptions with_hash_seed(EngineOptions options) {
   std::random_device device;
@@ -31,6 +34,7 @@ class Engine::Impl {
  public:
   Impl(Executor& executor, const EngineOptions& options, const Clock& clock)
       : options_(options),
+        clock_(clock),
         core_(executor, with_hash_seed(options), clock),
         limits_(core_.limits()),
         published_(core_.stats()) {
@@ -47,14 +51,14 @@ class Engine::Impl {
   }
 
   Submitted submit(Request request, EventSink sink) {
-    if (never_fits(limits_, request)) return {SubmitError::kNeverFits, {}};
+    if (never_fits(limits_, request)) return {SubmitError::kNeverFits, {}, 0};
     const auto tokens = static_cast<int64_t>(request.prompt.size());
     Submitted submitted;
     {
       const std::lock_guard lock(mutex_);
-      if (!published_.healthy) return {SubmitError::kDead, {}};
-      if (draining_ || stopping_) return {SubmitError::kDraining, {}};
-      if (queue_full(tokens)) return {SubmitError::kQueueFull, {}};
+      if (!published_.healthy) return {SubmitError::kDead, {}, 0};
+      if (draining_ || stopping_) return {SubmitError::kDraining, {}, 0};
+      if (queue_full(tokens)) return {SubmitError::kQueueFull, {}, pace_.retry_after_ms(clock_.now_ns(), queued())};
       submitted.id = RequestId(next_id_++);
       inbox_tokens_ += tokens;
       inbox_.push_back({submitted.id, std::move(request), std::move(sink)});
@@ -85,7 +89,8 @@ class Engine::Impl {
     std::unique_lock lock(mutex_);
     draining_ = true;
     const auto finished = [this] { return inbox_.empty() && !busy_; };
-    if (idle_.wait_for(lock, std::chrono::milliseconds(std::max<int64_t>(timeout_ms, 0)), finished)) return;
+    const std::chrono::milliseconds timeout(std::clamp<int64_t>(timeout_ms, 0, kDrainMsMax));
+    if (idle_.wait_for(lock, timeout, finished)) return;
     abort_ = true;
     wake_.notify_one();
     idle_.wait(lock, finished);
@@ -120,13 +125,15 @@ class Engine::Impl {
     bool stop = false;
   };
 
-  // A request counts as queued until it has started; as many as could start at once do not fill the queue.
+  // A request counts as queued until it has started.
+  int64_t queued() const { return static_cast<int64_t>(inbox_.size()) + not_started_; }
+
+  // As many as could start at once do not fill the queue.
   bool queue_full(int64_t tokens) const {
     const int32_t idle_places = std::max(limits_.running_max - published_.running, 0);
-    const int64_t queued = static_cast<int64_t>(inbox_.size()) + not_started_;
     const int64_t queued_tokens = inbox_tokens_ + published_.waiting_tokens;
-    if (queued >= int64_t{options_.waiting_max} + idle_places) return true;
-    return queued > 0 && queued_tokens + tokens > options_.waiting_tokens_max;
+    if (queued() >= int64_t{options_.waiting_max} + idle_places) return true;
+    return queued() > 0 && queued_tokens + tokens > options_.waiting_tokens_max;
   }
 
   Orders take_orders() {
@@ -150,6 +157,7 @@ class Engine::Impl {
       Orders orders = take_orders();
       const int64_t events_before = core_.events();
       const bool healthy_before = core_.healthy();
+      added_ += static_cast<int64_t>(orders.inbox.size());
       for (Submission& submission : orders.inbox) {
         core_.add(submission.id, std::move(submission.request), std::move(submission.sink));
       }
@@ -169,6 +177,8 @@ class Engine::Impl {
       const std::lock_guard lock(mutex_);
       published_ = core_.stats();
       not_started_ = core_.requests_not_started();
+      const bool must_wait = not_started_ > 0 || published_.running >= limits_.running_max;
+      pace_.observe(clock_.now_ns(), must_wait, added_ - not_started_);
       if (has_events) step_hook = step_hook_;
       if (has_fault) fault_hook = fault_hook_;
     }
@@ -182,7 +192,9 @@ class Engine::Impl {
   }
 
   const EngineOptions options_;
-  EngineCore core_;  // the thread's
+  const Clock& clock_;
+  EngineCore core_;    // the thread's
+  int64_t added_ = 0;  // likewise: requests handed to the core
   const EngineLimits limits_;
   mutable std::mutex mutex_;
   std::condition_variable wake_;  // waited on by the thread
@@ -196,6 +208,7 @@ class Engine::Impl {
   bool busy_ = false;  // the thread holds requests
   uint64_t next_id_ = 1;
   int64_t not_started_ = 0;
+  QueuePace pace_;
   EngineStats published_;
   std::shared_ptr<const std::function<void()>> step_hook_;
   std::function<void(const std::string&)> fault_hook_;

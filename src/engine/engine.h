@@ -34,7 +34,7 @@ struct Request {
   int32_t max_tokens = 1;            // generated tokens per choice; 0 = score the prompt only
   std::vector<TokenId> stop_ids;     // generation ends after one of these (EOS ids included unless ignored)
   int32_t prompt_top_logprobs = -1;  // >= 0: score the prompt
-  int32_t priority = 0;              // lower runs earlier
+  int32_t priority = 0;              // lower runs earlier, strictly: higher ones may starve
   std::string cache_salt;            // isolates the prefix cache; opaque bytes
   int64_t deadline_ns = 0;           // by the engine's clock; 0 = none
   std::function<std::unique_ptr<TokenConstraint>()> make_constraint;  // one a choice; empty: none
@@ -57,12 +57,15 @@ struct TokenEvent {
 // Called on the engine thread; must return quickly and never block. Outlives the request.
 using EventSink = std::function<void(TokenEvent&&)>;
 
+// A prompt is never cut into ranges of one token, so sometimes three must be taken at once.
+constexpr int32_t kStepTokensMin = 3;
+
 struct EngineOptions {
   int32_t running_max = 64;                       // --max-num-seqs; also bounded by the executor's slots
   int32_t waiting_max = 1024;                     // --max-num-queued-reqs
   int64_t waiting_tokens_max = int64_t{1} << 22;  // --max-num-queued-tokens
-  int32_t step_tokens_max = 2048;                 // --max-num-batched-tokens; also bounded by the executor
-  int32_t context_max = 0;                        // --max-model-len; 0: the executor's
+  int32_t step_tokens_max = 2048;  // --max-num-batched-tokens, at least kStepTokensMin; also bounded by the executor
+  int32_t context_max = 0;         // --max-model-len; 0: the executor's
   bool prefix_cache = true;
   bool prefix_cache_exact = false;  // reuse only pages whose KV a prefill made
   uint64_t prefix_hash_seed = 0;    // makes hash collisions unpredictable to clients; 0: the Engine draws one
@@ -106,7 +109,7 @@ enum class SubmitError : uint8_t { kQueueFull, kDraining, kDead, kNeverFits };
 // Owns the engine thread. All methods may be called from any thread.
 class Engine {
  public:
-  // The executor must outlive the engine. clock: for deadlines.
+  // The executor must outlive the engine. clock: for deadlines and retry_after_ms; read by several threads.
   Engine(Executor& executor, const EngineOptions& options, const Clock& clock);
   ~Engine();  // cancels what is left and joins
   Engine(const Engine&) = delete;
@@ -114,7 +117,8 @@ class Engine {
 
   struct Submitted {
     std::optional<SubmitError> error;
-    RequestId id;  // valid without error
+    RequestId id;                // valid without error
+    int64_t retry_after_ms = 0;  // with kQueueFull: about when those who wait now have started; 1 s to 60 s
   };
   Submitted submit(Request request, EventSink sink);
   // Ends all choices of a request (or one of them) with kAbort at the next step boundary. Unknown or finished ids are

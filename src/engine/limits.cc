@@ -21,7 +21,8 @@ EngineLimits make_limits(const ExecutorInfo& info, const EngineOptions& options)
   limits.one_arithmetic = info.one_arithmetic;
   limits.prefix_cache = options.prefix_cache;
   limits.exact_pages_only = options.prefix_cache_exact && !info.one_arithmetic;
-  CHECK(limits.step_tokens_max >= PageLedger::kChunkPositionsMin);
+  static_assert(kStepTokensMin == PageLedger::kChunkPositionsMin);
+  CHECK(limits.step_tokens_max >= kStepTokensMin);
   CHECK(info.rows_max > 0 && info.sequence_slots > 0 && info.steps_in_flight_max > 0);
   limits.running_max = std::min({options.running_max, info.sequence_slots, info.rows_max,
                                  limits.step_tokens_max - PageLedger::kChunkPositionsMin + 1});

@@ -73,8 +73,8 @@ ApiError not_found(std::string_view path) {
   return {404, "Unknown path: " + echo_text(path), "invalid_request_error", "", "", 0};
 }
 
-ApiError queue_full() {
-  return {429, "Too many requests are waiting; try again later.", "rate_limit_error", "queue_full", "", 1500};
+ApiError queue_full(int64_t retry_after_ms) {
+  return {429, "Too many requests are waiting; try again later.", "rate_limit_error", "queue_full", "", retry_after_ms};
 }
 
 ApiError server_loading() { return {503, "The model is still loading.", "server_error", "loading", "", 2000}; }

@@ -36,7 +36,7 @@ ApiError context_length_exceeded(std::string param, int64_t context_max, int64_t
 ApiError invalid_api_key(bool given);
 ApiError model_not_found(std::string_view name);
 ApiError not_found(std::string_view path);
-ApiError queue_full();
+ApiError queue_full(int64_t retry_after_ms);
 ApiError server_loading();
 ApiError server_draining();
 ApiError engine_dead();

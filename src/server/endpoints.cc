@@ -46,12 +46,15 @@ void finish_job(Serving& serving, Job& job) {
   std::get<Launch>(job.result)(serving, job.call.responder)->launch();
 }
 
+// Workers only parse and tokenise: their queue moves on whatever the engine does.
+constexpr int64_t kRetryForWorkerMs = 1'000;
+
 // Parse, check, render and tokenise on a worker; then launch on the I/O thread.
 void serve_generation(Serving& serving, Call&& call, ApiResult<Launch> (*prepare)(PrepareInput&&)) {
   auto job = std::make_shared<Job>();
   job->call = std::move(call);
   job->body_bytes = job->call.request.body.size();
-  if (!serving.take_job_bytes(job->body_bytes)) return refuse_job(*job, queue_full());
+  if (!serving.take_job_bytes(job->body_bytes)) return refuse_job(*job, queue_full(kRetryForWorkerMs));
   const bool accepted = serving.workers().submit([job, &serving, prepare] {
     job->result = prepare(
         PrepareInput{serving.model(), serving.options(), std::move(job->call.request.body), job->call.request_id});
@@ -59,7 +62,7 @@ void serve_generation(Serving& serving, Call&& call, ApiResult<Launch> (*prepare
   });
   if (accepted) return;
   serving.release_job_bytes(job->body_bytes);
-  refuse_job(*job, queue_full());
+  refuse_job(*job, queue_full(kRetryForWorkerMs));
 }
 
 }  // namespace

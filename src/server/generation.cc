@@ -17,10 +17,10 @@ int64_t milliseconds_between(Steady::time_point begin, Steady::time_point end) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(end - begin).count();
 }
 
-ApiError submit_error(SubmitError error, const std::string& prompt_field) {
-  switch (error) {
+ApiError submit_error(const Engine::Submitted& refused, const std::string& prompt_field) {
+  switch (*refused.error) {
     case SubmitError::kQueueFull:
-      return queue_full();
+      return queue_full(refused.retry_after_ms);
     case SubmitError::kDraining:
       return server_draining();
     case SubmitError::kDead:
@@ -77,7 +77,7 @@ bool Generation::submit_all() {
     const Engine::Submitted submitted =
         model().served.engine->submit(std::move(request), serving_.sink(key_, static_cast<int32_t>(i)));
     if (submitted.error) {
-      fail(submit_error(*submitted.error, plan_.prompt_field));
+      fail(submit_error(submitted, plan_.prompt_field));
       return false;
     }
     engine_ids_.push_back(submitted.id);

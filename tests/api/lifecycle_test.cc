@@ -53,8 +53,11 @@ TEST(Lifecycle, FullQueueIs429) {
   EXPECT_EQ(answer.status, 429);
   EXPECT_EQ(answer.error("type"), "rate_limit_error");
   EXPECT_EQ(answer.error("code"), "queue_full");
-  EXPECT_FALSE(answer.fields.at("retry-after").empty());
-  EXPECT_FALSE(answer.fields.at("retry-after-ms").empty());
+  // Whole seconds, rounded up.
+  const int64_t retry_ms = std::stoll(answer.fields.at("retry-after-ms"));
+  EXPECT_EQ(std::stoll(answer.fields.at("retry-after")), (retry_ms + 999) / 1000);
+  EXPECT_GE(retry_ms, 1'000);
+  EXPECT_LE(retry_ms, 60'000);
   // A request of several prompts of which only some fit leaves nothing behind.
   EXPECT_EQ(completion(server.port(), {{"prompt", json::array{"a", "b", "c"}}}).status, 429);
   sockets.clear();

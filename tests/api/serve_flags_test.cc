@@ -40,6 +40,12 @@ TEST(ServeFlags, StepLatency) {
     EXPECT_FALSE(parsed(std::string("--step-latency-ms ") + refused)) << refused;
 }
 
+TEST(ServeFlags, StepsOfFewTokensAreRefused) {
+  EXPECT_EQ(parsed("--max-num-batched-tokens 3")->engine.step_tokens_max, kStepTokensMin);
+  for (const char* refused : {"2", "1", "0", "-1", "1048577"})
+    EXPECT_FALSE(parsed(std::string("--max-num-batched-tokens ") + refused)) << refused;
+}
+
 TEST(ServeFlags, SecondsAreNumbers) {
   EXPECT_EQ(parsed("--request-timeout 1.5")->server.limits.request_timeout_ms, 1500);
   for (const char* refused : {"nan", "-1", "1e9", "soon"})

@@ -48,6 +48,16 @@ class Listener {
   std::optional<FinishReason> finish_;
 };
 
+// Stands still until a test moves it.
+class ManualClock final : public Clock {
+ public:
+  int64_t now_ns() const override { return now_ns_; }
+  void advance_ms(int64_t ms) { now_ns_ += ms * 1'000'000; }
+
+ private:
+  std::atomic<int64_t> now_ns_ = 1;
+};
+
 Request some_request(Prng& prng) {
   Request request;
   for (uint32_t i = 1 + prng.below(150); i > 0; --i) request.prompt.push_back(static_cast<TokenId>(prng.below(64)));
@@ -141,6 +151,91 @@ TEST(EngineThread, QueueLimits) {
   for (size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(listeners[i]->finished(), FinishReason::kAbort);
 }
 
+TEST(EngineThread, ARefusedRequestHearsWhenToComeBack) {
+  FakeOptions fake;
+  fake.step_ns = 5000000;
+  fake.context_max = 10000;
+  fake.script = [](std::span<const TokenId>, int32_t) { return 1; };
+  FakeExecutor executor(fake);
+  ManualClock clock;
+  EngineOptions options;
+  options.running_max = 1;
+  options.waiting_max = 2;
+  Engine engine(executor, options, clock);
+  Request request;
+  request.prompt = {1, 2, 3};
+  request.max_tokens = 9000;
+  std::vector<std::unique_ptr<Listener>> listeners;
+  std::vector<RequestId> ids;
+  const auto submit = [&] {
+    listeners.push_back(std::make_unique<Listener>());
+    return engine.submit(request, listeners.back()->sink());
+  };
+  const auto refused_for_ms = [&] {
+    const auto submitted = engine.submit(request, [](TokenEvent&&) {});
+    EXPECT_EQ(submitted.error, SubmitError::kQueueFull);
+    return submitted.retry_after_ms;
+  };
+  const auto wait_until_running = [&] {
+    while (engine.stats().running == 0) std::this_thread::yield();
+  };
+  ids.push_back(submit().id);
+  wait_until_running();
+  for (int i = 0; i < 2; ++i) ids.push_back(submit().id);
+  EXPECT_EQ(refused_for_ms(), 1000);
+  clock.advance_ms(4000);  // nobody has left the queue: one every 4 s at best, and there are three with this one
+  EXPECT_EQ(refused_for_ms(), 12000);
+  engine.cancel(ids[0]);
+  EXPECT_EQ(listeners[0]->finished(), FinishReason::kAbort);
+  while (engine.stats().waiting == 2 || engine.stats().running == 0) std::this_thread::yield();
+  ids.push_back(submit().id);
+  EXPECT_EQ(refused_for_ms(), 6000);  // one has left in these 4 s
+  clock.advance_ms(1000000);
+  EXPECT_EQ(refused_for_ms(), 60000);
+  for (const RequestId id : ids) engine.cancel(id);
+  for (const auto& listener : listeners) EXPECT_EQ(listener->finished(), FinishReason::kAbort);
+}
+
+// Drains, statistics, hooks, cancels of ids that never were, and submissions until the first drain is noticed.
+TEST(EngineThread, EverythingAtOnce) {
+  FakeExecutor executor({});
+  SteadyClock clock;
+  EngineOptions options;
+  options.waiting_max = 16;
+  std::atomic<int> ended = 0;
+  {
+    Engine engine(executor, options, clock);
+    std::vector<std::thread> threads;
+    std::atomic<int> submitted = 0;
+    for (uint64_t t = 0; t < 3; ++t) {
+      threads.emplace_back([&, t] {
+        Prng prng(t);
+        for (;;) {
+          const auto result = engine.submit(some_request(prng), [&ended](TokenEvent&& event) {
+            if (event.finish) ++ended;
+          });
+          if (result.error == SubmitError::kDraining) return;
+          if (result.error) continue;  // full
+          ++submitted;
+          engine.cancel(RequestId(prng.next_u64()));
+          engine.cancel(result.id, 7);
+        }
+      });
+    }
+    for (int i = 0; i < 200; ++i) {
+      engine.set_step_hook([i] { (void)i; });
+      engine.set_fault_hook([i](const std::string&) { (void)i; });
+      (void)engine.stats();
+    }
+    while (submitted < 20) std::this_thread::yield();
+    for (int i = 0; i < 2; ++i) threads.emplace_back([&engine] { engine.drain(INT64_MAX); });
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(ended, submitted);
+    engine.drain(-1);
+  }
+  EXPECT_EQ(executor.open_slots(), 0);
+}
+
 TEST(EngineThread, DrainCancelsWhatIsLeft) {
   FakeOptions fake;
   fake.step_ns = 20000000;  // 80 s of work: there is something left however slow the machine is
@@ -154,6 +249,21 @@ TEST(EngineThread, DrainCancelsWhatIsLeft) {
   ASSERT_FALSE(engine.submit(request, listener.sink()).error.has_value());
   engine.drain(20);
   EXPECT_EQ(listener.finished(), FinishReason::kAbort);
+}
+
+TEST(EngineThread, DrainWithoutEndWaitsForAll) {
+  FakeOptions fake;
+  fake.step_ns = 5000000;
+  FakeExecutor executor(fake);
+  SteadyClock clock;
+  Engine engine(executor, {}, clock);
+  Request request;
+  request.prompt = {1, 2, 3};
+  request.max_tokens = 20;
+  Listener listener;
+  ASSERT_FALSE(engine.submit(request, listener.sink()).error.has_value());
+  engine.drain(INT64_MAX);
+  EXPECT_EQ(listener.finished(), FinishReason::kLength);
 }
 
 TEST(EngineThread, DestructionCancelsWhatIsLeft) {
