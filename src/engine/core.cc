@@ -45,8 +45,7 @@ void EngineCore::add(RequestId id, Request request, EventSink sink) {
   state.sequences = std::vector<Sequence>(static_cast<size_t>(state.request.choices));
   state.sequences_left = state.request.choices;
   sequences_left_ += state.request.choices;
-  ++requests_not_started_;
-  counters_.waiting_tokens += static_cast<int64_t>(state.request.prompt.size());
+  count_waiting(state, true);
   if (state.request.deadline_ns > 0) state.deadline = deadlines_.emplace(state.request.deadline_ns, id);
   for (size_t i = 0; i < state.sequences.size(); ++i) {
     state.sequences[i].request = &state;
@@ -112,7 +111,10 @@ void EngineCore::finish(Sequence& sequence, FinishReason reason, TokenEvent even
   --sequences_left_;
   --request.sequences_left;
   ++counters_.finished[static_cast<size_t>(reason)];
-  if (request.sequences_left == 0) mark_started(request);
+  if (request.sequences_left == 0) {
+    mark_started(request);
+    count_waiting(request, false);
+  }
 
   // A choice that others waited for is gone: the next one computes the shared pages.
   const auto is = [](SequenceState state) { return [state](const Sequence& s) { return s.state == state; }; };
@@ -176,9 +178,15 @@ void EngineCore::forget_done() {
 }
 
 void EngineCore::mark_started(RequestState& request) {
-  if (std::exchange(request.started, true)) return;
-  --requests_not_started_;
-  counters_.waiting_tokens -= static_cast<int64_t>(request.request.prompt.size());
+  if (!std::exchange(request.started, true)) ++requests_started_;
+}
+
+// Requests that have begun wait, too, if none of their choices runs: nothing else bounds their number, because more
+// urgent ones may keep them waiting.
+void EngineCore::count_waiting(RequestState& request, bool waits) {
+  const auto tokens = static_cast<int64_t>(request.request.prompt.size());
+  requests_waiting_ += waits ? 1 : -1;
+  counters_.waiting_tokens += waits ? tokens : -tokens;
 }
 
 void EngineCore::expire_deadlines() {

@@ -52,7 +52,8 @@ class EngineCore {
   const std::string& fault() const { return fault_; }
   int64_t events() const { return events_; }  // sent so far
   EngineStats stats() const;
-  int32_t requests_not_started() const { return requests_not_started_; }
+  int32_t requests_waiting() const { return requests_waiting_; }  // of which no choice runs
+  int64_t requests_started() const { return requests_started_; }  // so far; also those that ended before
 
   // For tests: every request that is not forgotten, and the pools.
   const std::unordered_map<RequestId, std::unique_ptr<RequestState>>& requests() const { return requests_; }
@@ -85,6 +86,7 @@ class EngineCore {
   void forget_if_done(RequestState& request);
   void forget_done();
   void mark_started(RequestState& request);
+  void count_waiting(RequestState& request, bool waits);
   void expire_deadlines();
 
   // core_admit.cc: who runs
@@ -159,7 +161,8 @@ class EngineCore {
   uint64_t arrivals_ = 0;
   uint64_t writers_ = 0;
   int64_t sequences_left_ = 0;
-  int32_t requests_not_started_ = 0;
+  int32_t requests_waiting_ = 0;
+  int64_t requests_started_ = 0;
   int64_t events_ = 0;
   std::string fault_;
   EngineStats counters_;  // gauges are filled in by stats()

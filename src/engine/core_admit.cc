@@ -115,6 +115,7 @@ void EngineCore::start_running(Sequence& sequence, const std::vector<NodeId>& hi
   CHECK(waiting_.erase(&sequence) == 1);
   sequence.state = SequenceState::kRunning;
   running_.insert(std::upper_bound(running_.begin(), running_.end(), &sequence, RunsBefore()), &sequence);
+  if (sequence.request->sequences_running++ == 0) count_waiting(*sequence.request, false);
   const Request& request = sequence.request->request;
   if (!sequence.constraint_made && request.make_constraint) sequence.constraint = request.make_constraint();
   sequence.constraint_made = true;
@@ -159,6 +160,7 @@ void EngineCore::stop_running(Sequence& sequence) {
   const auto place = std::find(running_.begin(), running_.end(), &sequence);
   CHECK(place != running_.end());
   running_.erase(place);
+  if (--sequence.request->sequences_running == 0) count_waiting(*sequence.request, true);
   if (sequence.rows_in_flight > 0) {
     // The tables are still read: only the references go. A copy is released, the original stays as it is.
     SequencePages copy = sequence.pages;

@@ -162,13 +162,33 @@ TEST_F(CoreEdgeTest, ACancelAtAnyStepLeavesNothingBehind) {
       finish_all();
       preemptions += core().stats().preemptions;
       EXPECT_EQ(core().stats().swap_bytes_used, 0);
-      EXPECT_EQ(core().requests_not_started(), 0);
+      EXPECT_EQ(core().requests_waiting(), 0);
       EXPECT_TRUE(core().requests().empty());
       for (uint64_t i = 1; i <= crowd.size(); ++i) EXPECT_TRUE(logs[i].finish().has_value()) << cancel_step;
     }
     ASSERT_FALSE(HasFailure()) << "cancelled before step " << cancel_step;
   }
   EXPECT_GT(preemptions, 100);
+}
+
+// More and more urgent requests of two choices: the first choice of each ends before the second choice of any begins.
+// None may drop out of what bounds the queue.
+TEST_F(CoreEdgeTest, RequestsThatHaveBegunStillWait) {
+  options.running_max = 1;
+  for (int32_t i = 1; i <= 10; ++i) {
+    Request urgent = request(20, 1);
+    urgent.priority = -i;
+    urgent.choices = 2;
+    Log& log = add(urgent);
+    while (!log.finish(0)) core().step();
+    EXPECT_EQ(core().requests_waiting(), i);
+    EXPECT_EQ(core().stats().waiting_tokens, 20 * i);
+    EXPECT_EQ(core().requests_started(), i);
+  }
+  finish_all();
+  EXPECT_EQ(core().requests_waiting(), 0);
+  EXPECT_EQ(core().stats().waiting_tokens, 0);
+  EXPECT_EQ(core().requests_started(), 10);
 }
 
 TEST_F(CoreEdgeTest, TextsThatNeverComeBackDoNotPileUp) {

@@ -125,8 +125,8 @@ class Engine::Impl {
     bool stop = false;
   };
 
-  // A request counts as queued until it has started.
-  int64_t queued() const { return static_cast<int64_t>(inbox_.size()) + not_started_; }
+  // Requests of which nothing runs.
+  int64_t queued() const { return static_cast<int64_t>(inbox_.size()) + waiting_; }
 
   // As many as could start at once do not fill the queue.
   bool queue_full(int64_t tokens) const {
@@ -145,7 +145,7 @@ class Engine::Impl {
     orders.abort = std::exchange(abort_, false);
     orders.stop = stopping_;
     // Until the next publish() the requests taken count as before.
-    not_started_ += static_cast<int64_t>(orders.inbox.size());
+    waiting_ += static_cast<int64_t>(orders.inbox.size());
     published_.waiting += static_cast<int32_t>(orders.inbox.size());
     published_.waiting_tokens += std::exchange(inbox_tokens_, 0);
     busy_ = true;
@@ -157,7 +157,6 @@ class Engine::Impl {
       Orders orders = take_orders();
       const int64_t events_before = core_.events();
       const bool healthy_before = core_.healthy();
-      added_ += static_cast<int64_t>(orders.inbox.size());
       for (Submission& submission : orders.inbox) {
         core_.add(submission.id, std::move(submission.request), std::move(submission.sink));
       }
@@ -176,9 +175,9 @@ class Engine::Impl {
     {
       const std::lock_guard lock(mutex_);
       published_ = core_.stats();
-      not_started_ = core_.requests_not_started();
-      const bool must_wait = not_started_ > 0 || published_.running >= limits_.running_max;
-      pace_.observe(clock_.now_ns(), must_wait, added_ - not_started_);
+      waiting_ = core_.requests_waiting();
+      const bool must_wait = waiting_ > 0 || published_.running >= limits_.running_max;
+      pace_.observe(clock_.now_ns(), must_wait, core_.requests_started());
       if (has_events) step_hook = step_hook_;
       if (has_fault) fault_hook = fault_hook_;
     }
@@ -193,8 +192,7 @@ class Engine::Impl {
 
   const EngineOptions options_;
   const Clock& clock_;
-  EngineCore core_;    // the thread's
-  int64_t added_ = 0;  // likewise: requests handed to the core
+  EngineCore core_;  // the thread's
   const EngineLimits limits_;
   mutable std::mutex mutex_;
   std::condition_variable wake_;  // waited on by the thread
@@ -207,7 +205,7 @@ class Engine::Impl {
   bool abort_ = false;
   bool busy_ = false;  // the thread holds requests
   uint64_t next_id_ = 1;
-  int64_t not_started_ = 0;
+  int64_t waiting_ = 0;  // requests in the core
   QueuePace pace_;
   EngineStats published_;
   std::shared_ptr<const std::function<void()>> step_hook_;

@@ -80,7 +80,7 @@ struct EngineOptions {
 struct EngineStats {
   int32_t running = 0;
   int32_t waiting = 0;
-  int64_t waiting_tokens = 0;
+  int64_t waiting_tokens = 0;   // prompt tokens of requests of which nothing runs
   int32_t pages_full_free = 0;  // also counts pages that only the prefix cache holds: they are there for the taking
   int32_t pages_full = 0;
   int32_t pages_sliding_free = 0;
@@ -126,7 +126,8 @@ class Engine {
   void cancel(RequestId id, int32_t choice = -1);
   EngineStats stats() const;
   int32_t context_max() const;
-  // No new requests; returns when all have finished or the deadline passed (then they are cancelled).
+  // No new requests; returns when all have finished or the deadline passed (then they are cancelled). Not from a sink
+  // or hook.
   void drain(int64_t timeout_ms);
   // Called (on the engine thread) once after every step that produced events: lets the server flush many streams with
   // one wake-up.

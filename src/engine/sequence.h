@@ -91,9 +91,10 @@ struct RequestState {
   Request request;
   EventSink sink;
   uint64_t arrival = 0;
-  bool started = false;        // has left the waiting queue at least once
+  bool started = false;        // a choice has run, or all have ended
   int32_t sequences_left = 0;  // not finished
-  int32_t share_end = 0;       // choices share pages of positions before it; 0: none
+  int32_t sequences_running = 0;
+  int32_t share_end = 0;  // choices share pages of positions before it; 0: none
   int32_t cached_tokens = 0;
   std::vector<uint64_t> page_hashes;                     // of the whole pages of the prompt, for the prefix cache
   std::vector<SampledToken> prompt_logprobs;             // entry i is of prompt token i + 1

@@ -16,9 +16,14 @@ class Recount {
     for (const PagePoolKind kind : kKinds) owners(kind).resize(static_cast<size_t>(ledger_.pool(kind).pages()));
     pins_.resize(static_cast<size_t>(cache_.nodes_end()));
     children_.resize(pins_.size());
+    int32_t waiting = 0;
     for (const auto& entry : core.requests()) {
-      for (const Sequence& sequence : entry.second->sequences) add(sequence);
+      const auto runs = [](const Sequence& sequence) { return sequence.state == SequenceState::kRunning; };
+      const auto& sequences = entry.second->sequences;
+      waiting += entry.second->sequences_left > 0 && std::none_of(sequences.begin(), sequences.end(), runs);
+      for (const Sequence& sequence : sequences) add(sequence);
     }
+    if (core.requests_waiting() != waiting) wrong("the number of waiting requests");
     if (core.host_pages().bytes_used() != host_bytes()) wrong("host memory in use");
     if (core.host_pages().bytes_used() > core.host_pages().bytes_max()) wrong("too much host memory in use");
   }

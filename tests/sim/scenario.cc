@@ -180,7 +180,7 @@ void Scenario::check_rest() {
   if (stats.swap_bytes_used != 0) wrong("host memory leak");
   if (core_->healthy() && executor_->open_slots() != 0) wrong("slot leak");
   if (stats.running != 0 || stats.waiting != 0 || stats.waiting_tokens != 0) wrong("gauges not back at zero");
-  if (core_->requests_not_started() != 0) wrong("requests_not_started not back at zero");
+  if (core_->requests_waiting() != 0) wrong("requests_waiting not back at zero");
   if (!core_->healthy() && !plan_.faulty) wrong("unhealthy without a fault");
 }
 
