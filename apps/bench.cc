@@ -6,182 +6,103 @@
 #include <iostream>
 
 #include "base/prng.h"
+#include "bench_decode.h"
 #include "bench_host.h"
 #include "bench_support.h"
 #include "commands.h"
 #include "exec/cpu/cpu_executor.h"
+#include "exec/cuda/read_bandwidth.h"
+#include "model_loading.h"
 #include "program/compile.h"
 
 namespace boreas {
 namespace {
 
 struct BenchFlags {
-  std::string model;  // directory or hub id
-  std::string model_shape = "bench";
-  int32_t threads = 0;
-  int32_t batch = 1;
-  int32_t context = 128;
-  int32_t steps = 16;
+  DecodeSetup setup;
   int32_t runs = 5;
   int32_t tokens = 2000;  // of the prompt, prefill only
-  bool same_token = false;
   std::string results_dir;
 };
+
+constexpr int64_t kCpuReadBytes = int64_t{1} << 30;
+constexpr int64_t kGpuReadBytes = int64_t{8} << 30;
+// Datasheet memory bandwidth of the chips that the published figures are for.
+double datasheet_gb_s(const std::string& device) {
+  return device.find("H200") != std::string::npos ? 4800 : device.find("H100") != std::string::npos ? 3350 : 0;
+}
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-Result<std::shared_ptr<const Model>> bench_model(const BenchFlags& flags) {
-  if (!flags.model.empty()) {
-    ASSIGN_OR_RETURN(const std::string directory, resolve_model_directory(flags.model));
-    return load_model(directory);
-  }
-  ASSIGN_OR_RETURN(const ModelConfig config, model_shape(flags.model_shape));
-  return make_dummy_model(config);
+bool on_gpu(const BenchFlags& flags) { return flags.setup.device != "cpu"; }
+
+boost::json::object common_line(const BenchFlags& flags, const char* bench, const std::string& device) {
+  boost::json::object line = result_line(bench, on_gpu(flags) ? "megakernel" : "interpreter", device);
+  line["model_shape"] = flags.setup.model.empty() ? flags.setup.model_shape + " (dummy weights)" : flags.setup.model;
+  line["dtype"] = "bf16";
+  return line;
 }
 
-// A sequence a row, each with its own pages filled with seeded values (uniform, mean 0, standard deviation 0.01) up to
-// the context.
-class Rows {
- public:
-  Rows(Executor& executor, const BenchFlags& flags, int32_t positions) : executor_(executor), flags_(flags) {
-    const int32_t pages = static_cast<int32_t>(ceil_div(positions, kPagePositions));
-    tables_.resize(static_cast<size_t>(flags.batch));
-    int32_t next = 0;
-    for (auto& table : tables_)
-      for (int32_t page = 0; page < pages; ++page) table.emplace_back(next++);
-  }
-
-  Status fill() {
-    for (PagePoolKind pool : {PagePoolKind::kFull, PagePoolKind::kSliding}) {
-      const int64_t bytes =
-          pool == PagePoolKind::kFull ? executor_.info().page_bytes_full : executor_.info().page_bytes_sliding;
-      std::vector<std::byte> content(static_cast<size_t>(bytes));
-      Prng prng(7);
-      for (size_t i = 0; i + 1 < content.size(); i += 2) {
-        const bf16 value =
-            float_to_bf16((prng.uniform() - 0.5f) * 0.0346f);  // a uniform of width w has deviation w / sqrt(12)
-        __builtin_memcpy(content.data() + i, &value, sizeof value);
-      }
-      for (const auto& table : tables_)
-        for (PageId page : table) RETURN_IF_ERROR(executor_.restore_page(pool, page, content));
-    }
-    return Ok{};
-  }
-
-  // Starts all rows at the context with a token of their own, sampling at temperature 1.
-  void open(uint64_t seed) {
-    first_tokens_.clear();
-    for (int32_t row = 0; row < flags_.batch; ++row) {
-      SequenceSpec spec;
-      spec.sampling.seed = flags_.same_token ? seed : seed + static_cast<uint64_t>(row);
-      executor_.open_sequence(row, spec);
-      const uint32_t vocab = static_cast<uint32_t>(executor_.info().vocab_size);
-      first_tokens_.push_back(
-          static_cast<TokenId>(Prng(flags_.same_token ? seed : seed * 31 + static_cast<uint64_t>(row)).below(vocab)));
-    }
-    position_ = flags_.context - 1;
-  }
-  void close() {
-    for (int32_t row = 0; row < flags_.batch; ++row) executor_.close_sequence(row);
-  }
-
-  Result<StepResult> step() {
-    StepPlan plan;
-    for (int32_t row = 0; row < flags_.batch; ++row) {
-      StepRow step_row;
-      step_row.slot = row;
-      step_row.position = position_;
-      const size_t r = static_cast<size_t>(row);
-      if (position_ == flags_.context - 1) step_row.tokens = std::span(first_tokens_).subspan(r, 1);
-      step_row.full_pages = step_row.sliding_pages = tables_[r];
-      step_row.logits = LogitsWanted::kLast;
-      plan.rows.push_back(step_row);
-    }
-    ++position_;
-    ASSIGN_OR_RETURN(const StepTicket ticket, executor_.submit(plan));
-    return executor_.wait(ticket);
-  }
-
- private:
-  Executor& executor_;
-  const BenchFlags& flags_;
-  std::vector<std::vector<PageId>> tables_;
-  std::vector<TokenId> first_tokens_;
-  int32_t position_ = 0;
-};
-
-Result<std::unique_ptr<Executor>> bench_executor(std::shared_ptr<const Model> model, const BenchFlags& flags,
-                                                 int32_t positions) {
-  CpuExecutorOptions options;
-  options.threads = flags.threads;
-  options.sequence_slots = flags.batch;
-  const int32_t pages = static_cast<int32_t>(ceil_div(positions, kPagePositions)) * flags.batch;
-  options.pages_full = options.pages_sliding = pages;
-  options.tokens_max = std::max(positions, flags.batch);
-  return make_cpu_executor(std::move(model), options);
+Result<ReadBandwidth> read_bandwidth(const BenchFlags& flags) {
+  if (!on_gpu(flags)) return measure_read_bandwidth(cpu_threads(flags.setup.threads), kCpuReadBytes);
+  ASSIGN_OR_RETURN(const int32_t index, gpu_index(flags.setup.device));
+  ASSIGN_OR_RETURN(const GpuReadBandwidth read, measure_gpu_read_bandwidth(index, kGpuReadBytes));
+  return ReadBandwidth{read.gb_s, read.pattern};
 }
 
 Status run_decode(const BenchFlags& flags) {
-  ASSIGN_OR_RETURN(const std::shared_ptr<const Model> model, bench_model(flags));
-  const int32_t positions = flags.context + flags.steps + 1;
-  if (positions > model->config().context_max)
-    return Error{"context " + std::to_string(flags.context) + " and " + std::to_string(flags.steps) +
-                 " steps exceed the model's " + std::to_string(model->config().context_max) + " positions"};
-  ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor, bench_executor(model, flags, positions));
-  Rows rows(*executor, flags, positions);
+  const DecodeSetup& setup = flags.setup;
+  const int32_t positions = setup.context + setup.steps + 1;
+  ASSIGN_OR_RETURN(DecodeStack stack, make_decode_stack(setup, positions));
+  DecodeRows rows(*stack.executor, setup, positions);
   RETURN_IF_ERROR(rows.fill());
-  std::vector<double> tok_s, gb_s;
+  std::vector<double> tok_s, gb_s, device_us;
   int64_t bytes = 0;
   double experts = 0;
   for (int32_t run = -1; run < flags.runs; ++run) {  // run -1 warms up
-    rows.open(static_cast<uint64_t>(run) + 1000);
-    int64_t run_bytes = 0, run_experts = 0;
-    const auto start = std::chrono::steady_clock::now();
-    for (int32_t i = 0; i < flags.steps; ++i) {
-      ASSIGN_OR_RETURN(const StepResult result, rows.step());
-      run_bytes += result.bytes_read;
-      run_experts += result.distinct_experts;
-    }
-    const double seconds = seconds_since(start);
-    rows.close();
+    ASSIGN_OR_RETURN(const DecodeRun done, rows.run(static_cast<uint64_t>(run) + 1000));
     if (run < 0) continue;
-    tok_s.push_back(flags.batch * flags.steps / seconds);
-    gb_s.push_back(static_cast<double>(run_bytes) / seconds / 1e9);
-    bytes = run_bytes / flags.steps;
-    experts = static_cast<double>(run_experts) / flags.steps;
+    tok_s.push_back(setup.batch * setup.steps / done.seconds);
+    gb_s.push_back(static_cast<double>(done.bytes) / done.seconds / 1e9);
+    device_us.insert(device_us.end(), done.device_us.begin(), done.device_us.end());
+    bytes = done.bytes / setup.steps;
+    experts = static_cast<double>(done.distinct_experts) / setup.steps;
   }
-  const ReadBandwidth read = measure_read_bandwidth(cpu_threads(flags.threads), int64_t{1} << 30);
+  const std::string device = stack.executor->info().device;
+  stack.executor.reset();
+  ASSIGN_OR_RETURN(const ReadBandwidth read, read_bandwidth(flags));
+  const double datasheet = on_gpu(flags) ? datasheet_gb_s(device) : 0;
   const Spread speed = spread_of(tok_s);
-  boost::json::object line = result_line("decode", "interpreter", executor->info().device);
-  line["model_shape"] = flags.model.empty() ? flags.model_shape + " (dummy weights)" : flags.model;
-  line["dtype"] = "bf16";
-  line["batch"] = flags.batch;
-  line["same_token"] = flags.same_token;
-  line["context"] = flags.context;
-  line["steps"] = flags.steps;
+  boost::json::object line = common_line(flags, "decode", device);
+  line["batch"] = setup.batch;
+  line["same_token"] = setup.same_token;
+  line["context"] = setup.context;
+  line["steps"] = setup.steps;
   line["tok_s"] = speed.median;
   line["tok_s_min"] = speed.min;
   line["tok_s_max"] = speed.max;
   line["runs"] = flags.runs;
+  line["step_us"] = spread_of(device_us).median;
   line["bytes_per_step"] = bytes;
   line["distinct_experts"] = experts;
   line["read_gb_s"] = read.gb_s;
   line["read_pattern"] = read.pattern;
-  line["percent_of_limit"] = 100 * spread_of(gb_s).median / read.gb_s;
+  if (datasheet > 0) line["datasheet_gb_s"] = datasheet;
+  line["percent_of_limit"] = 100 * spread_of(gb_s).median / (datasheet > 0 ? datasheet : read.gb_s);
   if (!record_result(line, flags.results_dir)) return Error{"the result was not recorded"};
   return Ok{};
 }
 
 // Time to the first token of a prompt on an idle executor.
 Status run_prefill(const BenchFlags& flags) {
-  ASSIGN_OR_RETURN(const std::shared_ptr<const Model> model, bench_model(flags));
-  ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor, bench_executor(model, flags, flags.tokens));
+  ASSIGN_OR_RETURN(const DecodeStack stack, make_decode_stack(flags.setup, flags.tokens));
+  const std::unique_ptr<Executor>& executor = stack.executor;
+  const uint32_t vocab = static_cast<uint32_t>(executor->info().vocab_size);
   std::vector<TokenId> prompt;
   Prng prng(5);
-  for (int32_t i = 0; i < flags.tokens; ++i)
-    prompt.push_back(static_cast<TokenId>(prng.below(static_cast<uint32_t>(model->config().vocab_size))));
+  for (int32_t i = 0; i < flags.tokens; ++i) prompt.push_back(static_cast<TokenId>(prng.below(vocab)));
   std::vector<PageId> pages;
   for (int32_t page = 0; page * kPagePositions < flags.tokens; ++page) pages.emplace_back(page);
   std::vector<double> milliseconds;
@@ -200,9 +121,7 @@ Status run_prefill(const BenchFlags& flags) {
     executor->close_sequence(0);
   }
   const Spread time = spread_of(milliseconds);
-  boost::json::object line = result_line("prefill", "interpreter", executor->info().device);
-  line["model_shape"] = flags.model.empty() ? flags.model_shape + " (dummy weights)" : flags.model;
-  line["dtype"] = "bf16";
+  boost::json::object line = common_line(flags, "prefill", executor->info().device);
   line["tokens"] = flags.tokens;
   line["first_token_ms"] = time.median;
   line["first_token_ms_min"] = time.min;
@@ -214,9 +133,11 @@ Status run_prefill(const BenchFlags& flags) {
 }
 
 void add_common(CLI::App& app, BenchFlags& flags) {
-  app.add_option("--model", flags.model, "checkpoint directory or hub id; without it, dummy weights of --model-shape");
-  app.add_option("--model-shape", flags.model_shape, "shape for dummy weights")->capture_default_str();
-  app.add_option("--threads", flags.threads, "CPU threads, at most one a processor; 0: all processors")
+  app.add_option("--model", flags.setup.model,
+                 "checkpoint directory or hub id; without it, dummy weights of --model-shape");
+  app.add_option("--model-shape", flags.setup.model_shape, "shape for dummy weights")->capture_default_str();
+  app.add_option("--device", flags.setup.device, "cpu, cuda or cuda:INDEX")->capture_default_str();
+  app.add_option("--threads", flags.setup.threads, "CPU threads, at most one a processor; 0: all processors")
       ->check(CLI::Range(0, 1024));
   app.add_option("--runs", flags.runs, "repetitions after warm-up")->check(CLI::Range(1, 1000))->capture_default_str();
   app.add_option("--results", flags.results_dir,
@@ -238,14 +159,14 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   add_host_benches(*bench, finish);
   CLI::App* decode = bench->add_subcommand("decode", "tokens a second at a batch size and context");
   add_common(*decode, *flags);
-  decode->add_option("--batch", flags->batch, "rows")->check(CLI::Range(1, 64))->capture_default_str();
-  decode->add_option("--context", flags->context, "positions before the first step, filled with seeded values")
+  decode->add_option("--batch", flags->setup.batch, "rows")->check(CLI::Range(1, 64))->capture_default_str();
+  decode->add_option("--context", flags->setup.context, "positions before the first step, filled with seeded values")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
-  decode->add_option("--steps", flags->steps, "tokens a row and run")
+  decode->add_option("--steps", flags->setup.steps, "tokens a row and run")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
-  decode->add_flag("--same-token", flags->same_token,
+  decode->add_flag("--same-token", flags->setup.same_token,
                    "all rows start from one token and seed, so that they hit the same experts");
   decode->callback([=] { finish(run_decode(*flags)); });
   CLI::App* prefill = bench->add_subcommand("prefill", "time to the first token of a prompt");

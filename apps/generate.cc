@@ -69,6 +69,7 @@ Result<LoadedModel> load(const GenerateFlags& flags) {
   source.load_format = flags.load_format;
   source.tokenizer = flags.tokenizer;
   source.needs_template = !flags.raw;
+  source.dummy_values = dummy_values_for(flags.device);
   return load_with_text(source);
 }
 

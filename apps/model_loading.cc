@@ -30,9 +30,9 @@ LoadProgress show_progress() {
 
 Result<std::shared_ptr<const Model>> load_weights(const ModelSource& source, const std::string& directory) {
   const LoadProgress progress = show_progress();
-  if (!directory.empty()) return load_model(directory, {source.load_format == "dummy", progress});
+  if (!directory.empty()) return load_model(directory, {source.load_format == "dummy", progress, source.dummy_values});
   ASSIGN_OR_RETURN(const ModelConfig config, model_shape(source.model_shape));
-  return make_dummy_model(config, progress);
+  return make_dummy_model(config, progress, source.dummy_values);
 }
 
 Result<std::string> text_directory(const ModelSource& source, const std::string& directory) {
@@ -73,6 +73,21 @@ std::string fingerprint(const std::string& directory, const ExecutorInfo& info) 
 
 }  // namespace
 
+Result<int32_t> gpu_index(const std::string& device) {
+  if (device == "cuda") return 0;
+  int32_t index = -1;
+  const char *first = device.data() + 5, *last = device.data() + device.size();
+  if (device.rfind("cuda:", 0) == 0) {
+    const auto parsed = std::from_chars(first, last, index);
+    if (parsed.ec == std::errc() && parsed.ptr == last && index >= 0) return index;
+  }
+  return Error{"--device must be auto, cpu, cuda or cuda:INDEX, not '" + device + "'", "device"};
+}
+
+DummyValues dummy_values_for(const std::string& device) {
+  return device.rfind("cuda", 0) == 0 ? DummyValues::kMadeByExecutor : DummyValues::kOnHost;
+}
+
 Result<LoadedModel> load_with_text(const ModelSource& source) {
   if (source.model.empty() && source.model_shape.empty()) {
     return Error{"name a checkpoint directory or hub id, or --model-shape for made-up weights", "model"};
@@ -101,18 +116,6 @@ Result<LoadedModel> load_with_text(const ModelSource& source) {
 }
 
 namespace {
-
-// "cuda" or "cuda:INDEX".
-Result<int32_t> gpu_index(const std::string& device) {
-  if (device == "cuda") return 0;
-  int32_t index = -1;
-  const char *first = device.data() + 5, *last = device.data() + device.size();
-  if (device.rfind("cuda:", 0) == 0) {
-    const auto parsed = std::from_chars(first, last, index);
-    if (parsed.ec == std::errc() && parsed.ptr == last && index >= 0) return index;
-  }
-  return Error{"--device must be auto, cpu, cuda or cuda:INDEX, not '" + device + "'", "device"};
-}
 
 Result<std::unique_ptr<Executor>> make_gpu_executor(const DeviceChoice& choice, int32_t index,
                                                     const std::shared_ptr<const Model>& model) {

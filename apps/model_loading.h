@@ -22,6 +22,7 @@ struct ModelSource {
   std::string tokenizer;           // directory or hub id of tokenizer and template; empty: the model's
   std::string chat_template_file;  // instead of the directory's
   bool needs_template = true;      // false: chat_template stays null and the markers stay unknown
+  DummyValues dummy_values = DummyValues::kOnHost;
 };
 
 struct DeviceChoice {
@@ -33,6 +34,11 @@ struct DeviceChoice {
   int32_t context_max = 0;  // 0: the model's
   int64_t kv_bytes = 0;     // 0: 1 GiB on a processor, what is left of its memory on a GPU
 };
+
+// Where a device's executor wants the values of dummy weights.
+DummyValues dummy_values_for(const std::string& device);
+// Of "cuda" (0) or "cuda:INDEX"; an Error for any other device.
+Result<int32_t> gpu_index(const std::string& device);
 
 struct LoadedModel {
   std::string directory;  // empty for a bare shape

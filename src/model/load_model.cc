@@ -7,8 +7,12 @@ namespace boreas {
 
 Result<std::shared_ptr<const Model>> load_model(const std::string& directory, const LoadOptions& options) {
   ASSIGN_OR_RETURN(const ModelConfig config, load_model_config(directory));
-  ASSIGN_OR_RETURN(LoadedWeights weights, options.dummy_weights ? make_dummy_weights(config, options.progress)
-                                                                : load_weights(config, directory, options.progress));
+  const bool no_values = options.dummy_weights && options.dummy_values == DummyValues::kMadeByExecutor;
+  LoadedWeights weights{WeightTable(config), {}};
+  if (!no_values) {
+    ASSIGN_OR_RETURN(weights, options.dummy_weights ? make_dummy_weights(config, options.progress)
+                                                    : load_weights(config, directory, options.progress));
+  }
   std::shared_ptr<Model> model(new Model(config));
   model->weights_ = std::move(weights.table);
   model->storage_ = std::move(weights.storage);
@@ -17,8 +21,12 @@ Result<std::shared_ptr<const Model>> load_model(const std::string& directory, co
   return std::shared_ptr<const Model>(std::move(model));
 }
 
-Result<std::shared_ptr<const Model>> make_dummy_model(const ModelConfig& config, const LoadProgress& progress) {
-  ASSIGN_OR_RETURN(LoadedWeights weights, make_dummy_weights(config, progress));
+Result<std::shared_ptr<const Model>> make_dummy_model(const ModelConfig& config, const LoadProgress& progress,
+                                                      DummyValues values) {
+  LoadedWeights weights{WeightTable(config), {}};
+  if (values == DummyValues::kOnHost) {
+    ASSIGN_OR_RETURN(weights, make_dummy_weights(config, progress));
+  }
   std::shared_ptr<Model> model(new Model(config));
   model->weights_ = std::move(weights.table);
   model->storage_ = std::move(weights.storage);

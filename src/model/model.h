@@ -129,9 +129,14 @@ std::vector<WeightKey> weight_keys(const ModelConfig& config);
 // Called with bytes done and bytes in all while weights load; at most a few hundred times.
 using LoadProgress = std::function<void(int64_t bytes_done, int64_t bytes_total)>;
 
+// Where the values of dummy weights are. An executor that makes them where it keeps its weights (exec/cuda) needs none on
+// the host: 61 GB of the published shape.
+enum class DummyValues { kOnHost, kMadeByExecutor };
+
 struct LoadOptions {
   bool dummy_weights = false;  // --load-format dummy: values from names (dummy_weights.h), no weight file is opened
   LoadProgress progress;
+  DummyValues dummy_values = DummyValues::kOnHost;
 };
 
 // A loaded checkpoint. Weights are mapped files (touched on first use) or, for dummy weights, memory of its own.
@@ -144,7 +149,8 @@ class Model {
 
  private:
   friend Result<std::shared_ptr<const Model>> load_model(const std::string& directory, const LoadOptions& options);
-  friend Result<std::shared_ptr<const Model>> make_dummy_model(const ModelConfig& config, const LoadProgress& progress);
+  friend Result<std::shared_ptr<const Model>> make_dummy_model(const ModelConfig& config, const LoadProgress& progress,
+                                                               DummyValues values);
   explicit Model(const ModelConfig& config) : config_(config), weights_(config) {}
   ModelConfig config_;
   WeightTable weights_;
@@ -161,8 +167,9 @@ Result<std::string> resolve_model_directory(const std::string& model_argument);
 Result<std::shared_ptr<const Model>> load_model(const std::string& directory, const LoadOptions& options = {});
 
 // A model of this shape whose weights are a pure function of their names (value = s * 2^-e, s odd, at most 8 bits; see
-// dummy_weights.h).
-Result<std::shared_ptr<const Model>> make_dummy_model(const ModelConfig& config, const LoadProgress& progress = {});
+// dummy_weights.h). With kMadeByExecutor weights() is empty.
+Result<std::shared_ptr<const Model>> make_dummy_model(const ModelConfig& config, const LoadProgress& progress = {},
+                                                      DummyValues values = DummyValues::kOnHost);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // The oracle in C++: plain fp32 arithmetic, no rounding to BF16 anywhere but in the stored weights; sequential, slow,

@@ -73,7 +73,7 @@ class Machine {
     StepParams params = fixed_params(program);
     params.delay_seed = delay_seed;
     params.silent_task = silent_task;
-    if (silent_task >= 0) params.deadline_clocks = 1'000'000;
+    if (silent_task >= 0) params.deadline = 1000;
     params.step = step_++;
     params.rows = static_cast<int32_t>(rows.size());
     for (size_t i = 0; i < rows.size(); ++i) fill_row(params, rows, i);
@@ -175,7 +175,7 @@ class Machine {
     params.window = config.window;
     params.rms_norm_eps = config.rms_norm_eps;
     params.logit_scale = config.logit_scale;
-    params.deadline_clocks = uint64_t{1} << 40;
+    params.deadline = uint32_t{1} << 28;
     params.silent_task = -1;
     return params;
   }

@@ -2,6 +2,7 @@
 // the cases are skipped, saying why.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -26,22 +27,25 @@ std::shared_ptr<const Model> demo_model() {
 std::unique_ptr<Executor> on_cpu(std::shared_ptr<const Model> model) {
   CpuExecutorOptions options;
   options.pages_full = options.pages_sliding = kPages;
-  options.context_max = 2048;
+  options.context_max = std::min(2048, model->config().context_max);
   auto executor = make_cpu_executor(std::move(model), options);
   return executor.ok() ? std::move(executor).value() : nullptr;
 }
 
 class OnGpu : public testing::Test {
  protected:
+  void SetUp() override {
+    const Status usable = check_gpu(0);
+    if (!usable.ok()) GTEST_SKIP() << usable.error().message;
+  }
   std::unique_ptr<Executor> on_gpu(std::shared_ptr<const Model> model, CudaExecutorOptions options = {}) {
     options.pages_full = options.pages_sliding = kPages;
-    options.context_max = 2048;
+    options.context_max = std::min(2048, model->config().context_max);
     auto executor = make_cuda_executor(std::move(model), options);
     if (executor.ok()) return std::move(executor).value();
-    problem_ = executor.error().message;
+    ADD_FAILURE() << executor.error().message;
     return nullptr;
   }
-  std::string problem_;
 };
 
 // Its pages are page_first, page_first + 1, ...
@@ -63,7 +67,7 @@ TEST_F(OnGpu, LogprobsAgreeWithTheCpuExecutor) {
   for (const auto& model : {golden_model(), demo_model()}) {
     ASSERT_TRUE(model);
     auto gpu = on_gpu(model), cpu = on_cpu(model);
-    if (!gpu) GTEST_SKIP() << problem_;
+    ASSERT_TRUE(gpu);
     ASSERT_TRUE(cpu);
     for (int32_t length : {1, 7, 63, 64, 65, 150}) {
       const Sequence sequence =
@@ -84,7 +88,7 @@ TEST_F(OnGpu, BitsDependOnTheRowAlone) {
   const auto model = golden_model();
   ASSERT_TRUE(model);
   auto gpu = on_gpu(model);
-  if (!gpu) GTEST_SKIP() << problem_;
+  ASSERT_TRUE(gpu);
   const Sequence own = sequence_of(0, some_tokens(20, 5, 512), 0);
   const Decoded alone = decode(*gpu, {own}, 20, true)[0];
   for (int32_t repeat = 0; repeat < 200; ++repeat) {
@@ -102,7 +106,7 @@ TEST_F(OnGpu, RandomDelaysChangeNothing) {
   const auto model = golden_model();
   ASSERT_TRUE(model);
   auto plain = on_gpu(model);
-  if (!plain) GTEST_SKIP() << problem_;
+  ASSERT_TRUE(plain);
   const Sequence own = sequence_of(0, some_tokens(9, 8, 512), 0);
   const Decoded wanted = decode(*plain, {own}, 30, true)[0];
   plain.reset();
@@ -110,7 +114,7 @@ TEST_F(OnGpu, RandomDelaysChangeNothing) {
     CudaExecutorOptions options;
     options.delay_seed = seed;
     auto delayed = on_gpu(model, options);
-    ASSERT_TRUE(delayed) << problem_;
+    ASSERT_TRUE(delayed);
     EXPECT_EQ(decode(*delayed, {own}, 30, true)[0].logprobs, wanted.logprobs) << seed;
   }
 }

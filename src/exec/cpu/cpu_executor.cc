@@ -278,6 +278,8 @@ int32_t cpu_threads(int32_t wanted) {
 
 Result<std::unique_ptr<Executor>> make_cpu_executor(std::shared_ptr<const Model> model,
                                                     const CpuExecutorOptions& options) {
+  if (model->weights().at(WeightRole::kEmbedding).empty())
+    return Error{"the model has no weights on the host, which the CPU executor reads"};
   auto executor = std::make_unique<cpu::CpuExecutor>(options);
   RETURN_IF_ERROR(executor->init(std::move(model)));
   return std::unique_ptr<Executor>(std::move(executor));

@@ -206,14 +206,15 @@ class CudaDevice final : public Device {
     const auto found = std::find_if(kernels_.begin(), kernels_.end(), is_wanted);
     if (found == kernels_.end())
       return Error{"this build has no kernel for shape " + shape_name + " on " + std::to_string(workers) + " workers"};
-    RETURN_IF_ERROR(prepare(*found, shared_bytes));
+    const void* kernel = params.task_times == nullptr ? found->kernel : found->traced;
+    RETURN_IF_ERROR(prepare(*found, kernel, shared_bytes));
     cudaLaunchConfig_t config{};
     config.gridDim = dim3(static_cast<unsigned>(workers));
     config.blockDim = dim3(kThreads);
     config.dynamicSmemBytes = shared_bytes;
     config.stream = stream_;
     void* arguments[] = {const_cast<StepParams*>(&params)};
-    RETURN_IF_CUDA_ERROR(cudaLaunchKernelExC(&config, found->kernel, arguments));
+    RETURN_IF_CUDA_ERROR(cudaLaunchKernelExC(&config, kernel, arguments));
     return Ok{};
   }
 
@@ -282,18 +283,18 @@ class CudaDevice final : public Device {
 
   // Once a kernel and size: more shared memory than the default, and all blocks at the same time, or the step would
   // wait for blocks that never start.
-  Status prepare(const MegakernelEntry& entry, size_t shared_bytes) {
-    if (prepared_ == entry.kernel && prepared_bytes_ >= shared_bytes) return Ok{};
-    RETURN_IF_CUDA_ERROR(cudaFuncSetAttribute(entry.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                              static_cast<int>(shared_bytes)));
+  Status prepare(const MegakernelEntry& entry, const void* kernel, size_t shared_bytes) {
+    if (prepared_ == kernel && prepared_bytes_ >= shared_bytes) return Ok{};
+    RETURN_IF_CUDA_ERROR(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));
     int blocks_per_processor = 0;
     RETURN_IF_CUDA_ERROR(
-        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks_per_processor, entry.kernel, kThreads, shared_bytes));
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks_per_processor, kernel, kThreads, shared_bytes));
     if (blocks_per_processor < 1 || entry.workers > processors_)
       return Error{"the kernel of shape " + std::string(entry.shape) + " cannot run on " + name_ + ": " +
                    std::to_string(entry.workers) + " blocks must run at once, " + std::to_string(blocks_per_processor) +
                    " fit an SM"};
-    prepared_ = entry.kernel;
+    prepared_ = kernel;
     prepared_bytes_ = shared_bytes;
     return Ok{};
   }

@@ -1,5 +1,7 @@
 #include "exec/cuda/cuda_executor.h"
 
+#include "exec/cuda/read_bandwidth.h"
+
 #ifdef BOREAS_CUDA_BUILT
 #include <utility>
 
@@ -13,6 +15,11 @@ namespace boreas {
 
 bool cuda_built() { return true; }
 
+Status check_gpu(int32_t device_index) {
+  const Result<std::unique_ptr<cuda::Device>> device = cuda::make_cuda_device(device_index);
+  return device.ok() ? Status(Ok{}) : Status(device.error());
+}
+
 Result<std::unique_ptr<Executor>> make_cuda_executor(std::shared_ptr<const Model> model,
                                                      const CudaExecutorOptions& options) {
   ASSIGN_OR_RETURN(std::unique_ptr<cuda::Device> device, cuda::make_cuda_device(options.device_index));
@@ -25,6 +32,12 @@ Result<std::unique_ptr<Executor>> make_cuda_executor(std::shared_ptr<const Model
 #else
 
 bool cuda_built() { return false; }
+
+Status check_gpu(int32_t) { return Error{"this build has no GPU support", "device"}; }
+
+Result<GpuReadBandwidth> measure_gpu_read_bandwidth(int32_t, int64_t) {
+  return Error{"this build has no GPU support", "device"};
+}
 
 Result<std::unique_ptr<Executor>> make_cuda_executor(std::shared_ptr<const Model>, const CudaExecutorOptions&) {
   return Error{"this build has no GPU support; use --device cpu", "device"};

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "exec/cuda/trace.h"
 #include "exec/cuda/tuning.h"
 #include "exec/executor.h"
 #include "model/model.h"
@@ -22,7 +23,10 @@ struct CudaExecutorOptions {
   int32_t pages_full = 0;  // > 0 (both): exactly so many instead
   int32_t pages_sliding = 0;
   LoadProgress progress;  // of the weights
+  // Called when a launch is done with when its tasks ran. Launches then run one at a time.
+  cuda::TraceSink trace;
   cuda::CudaTuning tuning;
+  std::shared_ptr<const cuda::CudaTuning> live_tuning;  // if set, looked at before every launch instead
   // Tests.
   uint32_t first_step = 0;   // where epochs begin
   uint32_t delay_seed = 0;   // random pauses in the kernel
@@ -31,6 +35,10 @@ struct CudaExecutorOptions {
 
 // Whether this build can run on a GPU at all.
 bool cuda_built();
+
+// Whether GPU `device_index` can be used now. Error: no CUDA in this build, no driver or one too old, no such GPU, not
+// Hopper, busy.
+Status check_gpu(int32_t device_index);
 
 // Error: no CUDA in this build, no usable GPU (driver too old, not Hopper, busy, out of memory), no kernel for the
 // model's shape, or an option out of range. steps_in_flight_max is 2; submit() enqueues and returns, unless the plan

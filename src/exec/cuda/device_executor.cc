@@ -86,6 +86,7 @@ class DeviceExecutor final : public Executor {
     ASSIGN_OR_RETURN(memory_,
                      allocate_fixed(*device_, config_, shape_, layout, options_.sequence_slots, page_tables_.bytes()));
     page_tables_.set_memory(memory_.page_tables.device);
+    if (options_.trace) RETURN_IF_ERROR(allocate_trace());
     ASSIGN_OR_RETURN(pools_, allocate_pages(*device_, config_, options_, memory_));
     RETURN_IF_ERROR(upload_weights(*device_, model, shape_.workers, layout, memory_.weights.device,
                                    memory_.norms.device, options_.progress));
@@ -171,9 +172,8 @@ class DeviceExecutor final : public Executor {
     params_.window = config_.window;
     params_.rms_norm_eps = config_.rms_norm_eps;
     params_.logit_scale = config_.logit_scale;
-    params_.deadline_clocks = options_.tuning.deadline_clocks;
-    std::copy(options_.tuning.poll_delay.begin(), options_.tuning.poll_delay.end(), params_.poll_delay);
-    params_.poll_pause = options_.tuning.poll_pause;
+    params_.deadline = static_cast<uint32_t>(
+        std::clamp<uint64_t>(options_.tuning.deadline_clocks / kCoarseClocks, 1, UINT32_MAX / 8));
     params_.delay_seed = options_.delay_seed;
     params_.silent_task = options_.silent_task;
   }
@@ -250,7 +250,27 @@ class DeviceExecutor final : public Executor {
       RETURN_IF_ERROR(copy_logits(launch));
     }
     RETURN_IF_ERROR(device_->record(launch.place));
+    if (options_.trace) RETURN_IF_ERROR(trace_launch(launch));
     launches_.push_back(std::move(launch));
+    return Ok{};
+  }
+
+  // ---- traces
+  Status allocate_trace() {
+    const size_t tasks = programs_.tasks_max(), workers = static_cast<size_t>(shape_.workers);
+    ASSIGN_OR_RETURN(memory_.task_times, device_->allocate(tasks * sizeof(TaskTimes), "task times"));
+    ASSIGN_OR_RETURN(memory_.worker_times, device_->allocate(workers * sizeof(WorkerTimes), "worker times"));
+    params_.task_times = reinterpret_cast<TaskTimes*>(memory_.task_times.device);
+    params_.worker_times = reinterpret_cast<WorkerTimes*>(memory_.worker_times.device);
+    return Ok{};
+  }
+  Status trace_launch(const Launch& launch) {
+    std::vector<TaskTimes> tasks(programs_.tasks_of(launch.plan.rows));
+    std::vector<WorkerTimes> workers(static_cast<size_t>(shape_.workers));
+    RETURN_IF_ERROR(device_->copy_out(std::as_writable_bytes(std::span(tasks)), memory_.task_times.device));
+    RETURN_IF_ERROR(device_->copy_out(std::as_writable_bytes(std::span(workers)), memory_.worker_times.device));
+    RETURN_IF_ERROR(device_->fill_zero(memory_.task_times.device, memory_.task_times.bytes));
+    options_.trace({launch.plan.rows, programs_.rows_max_of(launch.plan.rows), tasks, workers});
     return Ok{};
   }
 
@@ -264,7 +284,10 @@ class DeviceExecutor final : public Executor {
   }
 
   size_t fill_step(const Launch& launch) {
-    const size_t shared_bytes = programs_.select(launch.plan.rows, options_.tuning, params_);
+    const CudaTuning& tuning = options_.live_tuning ? *options_.live_tuning : options_.tuning;
+    const size_t shared_bytes = programs_.select(launch.plan.rows, tuning, params_);
+    std::copy(tuning.poll_delay.begin(), tuning.poll_delay.end(), params_.poll_delay);
+    params_.poll_pause = tuning.poll_pause;
     params_.step = launch.step;
     params_.rows = launch.plan.rows;
     std::copy(launch.plan.row.begin(), launch.plan.row.end(), params_.row);

@@ -37,6 +37,7 @@ struct ExecutorMemory {
   DeviceMemory logits;             // [kRowsMax, vocab_size] fp32
   DeviceMemory slot_tokens;        // [sequence slots] int32
   DeviceMemory page_tables;
+  DeviceMemory task_times, worker_times;  // empty without a trace
   DeviceMemory pages_full, pages_sliding;
   // Mapped.
   DeviceMemory outcomes;     // [kLaunchesMax, kRowsMax] RowOutcome

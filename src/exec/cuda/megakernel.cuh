@@ -23,9 +23,9 @@ namespace boreas::cuda {
 
 // Registers a thread: what a launch of so many warps gets, and how the roles share them out. The messenger is short of
 // them; of ten splits tried this one spills least while consumers still gain some.
-constexpr int32_t kLaunchRegisters = 96;
-constexpr int32_t kConsumerRegisters = 104, kMessengerRegisters = 128, kHelperRegisters = 72;
-static_assert(8 * kConsumerRegisters + 4 * kMessengerRegisters + 8 * kHelperRegisters <= kWarps * kLaunchRegisters);
+constexpr int32_t kLaunchRegisters = 128;
+constexpr int32_t kConsumerRegisters = 144, kMessengerRegisters = 152, kHelperRegisters = 72;
+static_assert(8 * kConsumerRegisters + 4 * kMessengerRegisters + 4 * kHelperRegisters <= kWarps * kLaunchRegisters);
 
 template <class C, Role kRole, Op kOp, class... Stream>
 BOREAS_DEVICE void run_if_of_role(Worker<C>& w, const Task& task, Stream&... stream) {
@@ -50,10 +50,13 @@ BOREAS_DEVICE void run_consumer(Worker<C>& w) {
   TaskReader reader(w.params, w.worker(), Role::kConsumer, w.lane());
   for (Task task; reader.take(task);) {
     w.forget();
-    w.at.task = task.index;
+    w.at.begin_task(task.index);
     w.wait_barriers(task);
+    w.at.mark(Moment::kReady);
     run_body<C, Role::kConsumer>(w, task, stream);
     w.arrive(task);
+    w.at.mark(Moment::kDone);
+    if (w.consumer_thread() == 0) w.at.record(w.params);
     const int32_t hop = task.publish().hop;
     if (hop >= 0 && w.consumer_thread() == 0) w.announce(hop);
   }
@@ -65,10 +68,13 @@ BOREAS_DEVICE void run_role(Worker<C>& w) {
   TaskReader reader(w.params, w.worker(), kRole, w.lane());
   for (Task task; reader.take(task);) {
     w.forget();
-    w.at.task = task.index;
+    w.at.begin_task(task.index);
     w.wait_barriers(task);
+    w.at.mark(Moment::kReady);
     run_body<C, kRole>(w, task);
     w.arrive(task);
+    w.at.mark(Moment::kDone);
+    if (w.thread == (kRole == Role::kMessenger ? kConsumerThreads : kRouterWarp * 32)) w.at.record(w.params);
   }
 }
 
@@ -82,7 +88,7 @@ BOREAS_DEVICE void run_producer(Worker<C>& w, int32_t index) {
   TaskReader reader(w.params, w.worker(), Role::kProducer, w.lane());
   for (Task task; reader.take(task);) {
     w.forget();
-    w.at.task = task.index;
+    w.at.begin_task(task.index);
     if (static_cast<Op>(task.op()) != Op::kLoad) continue;
     w.wait_barriers(task);
     if (task.arg(LoadOp::kStream) == LoadOp::kKvPages && !pages_known) {
@@ -90,7 +96,9 @@ BOREAS_DEVICE void run_producer(Worker<C>& w, int32_t index) {
       pages_known = true;
     }
     const StreamItem item = Load::item_of(w, task);
+    w.at.mark(Moment::kPublished);
     if (w.lane() == 0) Load::issue(w, item, chunks, turn, policy);
+    if (index == 0 && w.lane() == 0) w.at.record_issue(w.params);
     warp_sync();
     chunks += item.chunks();
   }
@@ -106,9 +114,10 @@ BOREAS_DEVICE void run_arrivals(Worker<C>& w) {
   TaskReader reader(w.params, w.worker(), Role::kProducer, w.lane());
   for (Task task; reader.take(task);) {
     w.forget();
-    w.at.task = task.index;
+    w.at.begin_task(task.index);
     if (static_cast<Op>(task.op()) != Op::kLoad) continue;
     w.wait_barriers(task);
+    w.at.mark(Moment::kReady);
     chunks += Load::item_of(w, task).chunks();
     if (w.lane() == 0) {
       while (counter.arrived() < chunks) {
@@ -116,7 +125,10 @@ BOREAS_DEVICE void run_arrivals(Worker<C>& w) {
                    counter.full_parity(), kWaitChunkFull, counter.arrived());
         counter.advance();
         store_shared_32(w.scratch(&ScratchMap::arrived), static_cast<uint32_t>(counter.arrived()));
+        w.at.got_chunk(w.at.stopwatch());
       }
+      w.at.mark(Moment::kDone);
+      w.at.record_arrivals(w.params);
     }
     warp_sync();
   }
@@ -156,6 +168,7 @@ BOREAS_DEVICE void prepare_barriers(const Worker<C>& w) {
   for (int32_t i = 0; i < kHops; ++i) mbarrier_init(w.scratch(&ScratchMap::published) + i * kBarrierBytes, 1);
   mbarrier_init(w.scratch(&ScratchMap::pages_ready), 1);
   store_shared_32(w.scratch(&ScratchMap::arrived), 0);
+  store_shared_32(w.scratch(&ScratchMap::experts), 0);
   mbarrier_init_done();
 }
 
@@ -163,6 +176,7 @@ BOREAS_DEVICE void prepare_barriers(const Worker<C>& w) {
 // kept in registers of all.
 template <class C>
 BOREAS_DEVICE void run_worker(const StepParams& params) {
+  if (C::kTraced && thread_index() == 0) begin_worker_times(params);
   prepare_barriers(Worker<C>(params, Role::kConsumer));
   block_sync();
   const int32_t warp = thread_index() / 32;
@@ -191,6 +205,7 @@ BOREAS_DEVICE void run_worker(const StepParams& params) {
       run_arrivals(w);
     }
   }
+  if (C::kTraced && thread_index() == 0) end_worker_times(params);
 }
 
 #ifndef BOREAS_EMULATE_DEVICE

@@ -18,13 +18,22 @@ class StreamTaker {
   BOREAS_DEVICE explicit StreamTaker(const StepParams& params) : turn_(ring_shape(params), 0) {}
 
   // Address of the next piece of the item; waits for its chunk where one begins.
-  BOREAS_DEVICE uint32_t begin_piece(const StepParams& params, const Standpoint& at) {
+  template <class At>
+  BOREAS_DEVICE uint32_t begin_piece(const StepParams& params, const At& at) {
     if (taken_ == 0) {
+      const uint32_t since = at.stopwatch();
       wait_phase(params, at, barrier(params.scratch.full), turn_.full_parity(), kWaitChunkFull, turn_.chunk());
+      at.got_chunk(since);
       address_ = shared_base() + params.ring_offset + turn_.stage() * kStreamChunkBytes;
     }
     return address_;
   }
+  // The same for both pieces of a chunk at once, where an item is made of whole chunks.
+  template <class At>
+  BOREAS_DEVICE uint32_t begin_chunk(const StepParams& params, const At& at) {
+    return begin_piece(params, at);
+  }
+  BOREAS_DEVICE void end_chunk(const StepParams& params) { release(params); }
   BOREAS_DEVICE void end_piece(const StepParams& params, int32_t bytes) {
     address_ += static_cast<uint32_t>(bytes);
     if (++taken_ == kPiecesPerChunk) release(params);

@@ -2,16 +2,22 @@
 //
 //   A = weights, 16 rows of a tile x 16 columns      B = activations, 16 columns x 8 plan rows      D: 16 x 8 fp32
 //
-// A piece's blocks of 32 columns are dealt to the warps: block b to warp b mod 8. So each warp ends a tile with a
-// partial sum of every (matrix row, plan row), which depends on nothing but the matrix's shape; the eight are added in
-// one order, ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7)), by whoever needs the value. Columns of B beyond the plan's rows
-// are zero, rows of A beyond the tile's as well: they change no other element.
+// A tile's blocks of 32 columns are dealt to the warps: block b to warp b mod 8, which adds up the even and the odd
+// ones of its blocks in a piece (or chunk) apart. So each warp ends a tile with a partial sum of every (matrix row,
+// plan row), which depends on nothing but the matrix's shape; the eight are added in one order, ((0 + 1) + (2 + 3)) +
+// ((4 + 5) + (6 + 7)), by whoever needs the value. Columns of B beyond the plan's rows are zero, rows of A beyond the
+// tile's as well: they change no other element.
 #pragma once
 
 #include "exec/cuda/worker.cuh"
 #include "program/weight_tiles.h"
 
 namespace boreas::cuda {
+
+template <int32_t kValue>
+struct Constant {
+  static constexpr int32_t value = kValue;
+};
 
 // Activations in slot layout (activation_offset): the operand of all plan rows.
 struct RowsOperand {
@@ -37,32 +43,104 @@ struct VectorOperand {
   }
 };
 
-// sums += this warp's blocks of a piece.
-template <class Operand>
-BOREAS_DEVICE void multiply_piece(float (&sums)[4], uint32_t piece, const PieceWalk& walk, const Operand& x,
-                                  int32_t warp, int32_t lane) {
-  const int32_t row = lane / 4;
-  const bool low_row = row < walk.tile_count, high_row = row + 8 < walk.tile_count;
-  const uint32_t block_bytes = static_cast<uint32_t>(walk.tile_count) * kBlockRowBytes;
-  BOREAS_NO_UNROLL
-  for (int32_t first = warp; first < walk.block_count; first += 2 * kConsumerWarps) {
-    // Two blocks at a time: their loads overlap.
-    const int32_t second = first + kConsumerWarps;
-    const bool both = second < walk.block_count;
-    const uint32_t at = piece + first * block_bytes + lane * 16, then = piece + second * block_bytes + lane * 16;
-    constexpr Vec4 kZero{0, 0, 0, 0};
-    const Vec4 low0 = low_row ? load_shared_128(at) : kZero, high0 = high_row ? load_shared_128(at + 512) : kZero;
-    const Vec4 low1 = low_row && both ? load_shared_128(then) : kZero;
-    const Vec4 high1 = high_row && both ? load_shared_128(then + 512) : kZero;
-    const Vec4 x0 = x.load(walk.block_first + first), x1 = both ? x.load(walk.block_first + second) : kZero;
-    mma_bf16(sums, low0.x, high0.x, low0.y, high0.y, x0.x, x0.y);
-    mma_bf16(sums, low0.z, high0.z, low0.w, high0.w, x0.z, x0.w);
-    if (both) {
-      mma_bf16(sums, low1.x, high1.x, low1.y, high1.y, x1.x, x1.y);
-      mma_bf16(sums, low1.z, high1.z, low1.w, high1.w, x1.z, x1.w);
-    }
+// A warp's sums of one tile: even and odd ones of its blocks apart, so that no MMA waits for the one before it.
+struct TileSums {
+  float part[2][4] = {};
+  BOREAS_DEVICE float sum(int32_t i) const { return part[0][i] + part[1][i]; }
+};
+
+// sums += this warp's blocks among kCount contiguous ones of a tile, which begin at `from` with the tile's block
+// `first`.
+template <int32_t kHeight, int32_t kCount, class Operand>
+BOREAS_DEVICE void multiply_blocks(TileSums& sums, uint32_t from, int32_t first, const Operand& x, int32_t warp,
+                                   int32_t lane) {
+  constexpr int32_t kRounds = static_cast<int32_t>(ceil_div(kCount, kConsumerWarps));
+  constexpr bool kWhole = kCount % kConsumerWarps == 0;
+  constexpr uint32_t kBlockBytes = kHeight * kBlockRowBytes;
+  constexpr Vec4 kZero{0, 0, 0, 0};
+  const bool has_row = kHeight >= 8 || lane / 4 < kHeight;
+  const uint32_t at = from + warp * kBlockBytes + lane * 16;
+  BOREAS_UNROLL
+  for (int32_t round = 0; round < kRounds; ++round) {
+    const int32_t block = warp + round * kConsumerWarps;
+    if (!kWhole && block >= kCount) break;
+    const uint32_t here = at + round * kConsumerWarps * kBlockBytes;
+    const Vec4 low = has_row ? load_shared_128(here) : kZero;
+    const Vec4 high = kHeight == 16 ? load_shared_128(here + 512) : kZero;
+    const Vec4 b = x.load(first + block);
+    mma_bf16(sums.part[round % 2], low.x, high.x, low.y, high.y, b.x, b.y);
+    mma_bf16(sums.part[round % 2], low.z, high.z, low.w, high.w, b.z, b.w);
   }
 }
+
+// The heights of the tiles of units, as a set: bit 4 for 16 rows down to bit 0 for one.
+constexpr uint32_t kAllHeights = 31;
+constexpr uint32_t tile_heights(int32_t rows) {
+  return (rows >= kTileRowsMax ? 16u : 0u) | static_cast<uint32_t>(rows % kTileRowsMax);
+}
+// Of slices of `total` rows over kParts, in pairs if kPair is 2.
+template <int32_t kTotal, int32_t kParts, int32_t kPair = 1>
+constexpr uint32_t kHeightsOfSlices = kTotal % kParts == 0 ? tile_heights(kTotal / kParts * kPair) : kAllHeights;
+
+// Whether every tile of such heights is a whole number of full chunks, so that a chunk never holds two of them.
+template <int32_t kColumns, uint32_t kHeights>
+constexpr bool chunks_are_whole() {
+  for (int32_t height = 1; height <= kTileRowsMax; height *= 2) {
+    const bool whole = blocks_of_columns(kColumns) % (kPiecesPerChunk * blocks_per_piece(height)) == 0;
+    if ((kHeights & static_cast<uint32_t>(height)) != 0 && !whole) return false;
+  }
+  return true;
+}
+
+template <int32_t kHeight, int32_t kColumns, bool kWholeChunks, class C, class Operand>
+BOREAS_DEVICE TileSums stream_tile(const Worker<C>& w, StreamTaker& stream, const Operand& x) {
+  constexpr int32_t kBlocks = blocks_of_columns(kColumns), kEach = blocks_per_piece(kHeight);
+  constexpr int32_t kFull = kBlocks / kEach, kRest = kBlocks % kEach;
+  TileSums sums;
+  if constexpr (kWholeChunks) {
+    BOREAS_NO_UNROLL
+    for (int32_t first = 0; first < kBlocks; first += kPiecesPerChunk * kEach) {
+      const uint32_t chunk = stream.begin_chunk(w.params, w.at);
+      multiply_blocks<kHeight, kPiecesPerChunk * kEach>(sums, chunk, first, x, w.warp(), w.lane());
+      stream.end_chunk(w.params);
+    }
+  } else {
+    BOREAS_NO_UNROLL
+    for (int32_t piece = 0; piece < kFull; ++piece) {
+      const uint32_t from = stream.begin_piece(w.params, w.at);
+      multiply_blocks<kHeight, kEach>(sums, from, piece * kEach, x, w.warp(), w.lane());
+      stream.end_piece(w.params, kPieceBytes);
+    }
+    if constexpr (kRest > 0) {
+      const uint32_t from = stream.begin_piece(w.params, w.at);
+      multiply_blocks<kHeight, kRest>(sums, from, kFull * kEach, x, w.warp(), w.lane());
+      stream.end_piece(w.params, kRest * kHeight * kBlockRowBytes);
+    }
+  }
+  return sums;
+}
+
+// One tile of a unit of [.., kColumns]. kHeights: what the unit's tiles may have; only these are compiled.
+template <int32_t kColumns, uint32_t kHeights, class C, class Operand>
+BOREAS_DEVICE TileSums stream_tile_of(const Worker<C>& w, StreamTaker& stream, int32_t height, const Operand& x) {
+  constexpr bool kWhole = chunks_are_whole<kColumns, kHeights>();
+  TileSums sums;
+  const auto run = [&](auto constant) {
+    constexpr int32_t kHeight = decltype(constant)::value;
+    if constexpr ((kHeights & kHeight) != 0) {
+      if (kHeights == kHeight || height == kHeight) sums = stream_tile<kHeight, kColumns, kWhole>(w, stream, x);
+    }
+  };
+  run(Constant<16>{});
+  run(Constant<8>{});
+  run(Constant<4>{});
+  run(Constant<2>{});
+  run(Constant<1>{});
+  return sums;
+}
+
+// As a tile's height: behind the last one, and no room for it.
+constexpr int32_t kRowsEnd = 1 << 20;
 
 // Partial sums of consecutive matrix rows on their way to an epilogue. Entry i * rows + r: matrix row i (counted from
 // the first one collected), plan row r. The two halves take turns across ops as well: a half is written again only
@@ -80,12 +158,12 @@ class Partials {
   BOREAS_DEVICE int32_t collected() const { return collected_; }
 
   // Takes a finished tile's sums of this warp.
-  BOREAS_DEVICE void collect(const float (&sums)[4], int32_t tile_count, int32_t warp, int32_t lane) {
+  BOREAS_DEVICE void collect(const TileSums& sums, int32_t tile_count, int32_t warp, int32_t lane) {
     BOREAS_UNROLL
     for (int32_t i = 0; i < 4; ++i) {
       const int32_t row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
       if (row < tile_count && column < rows_)
-        store_shared_float(address((collected_ + row) * rows_ + column) + warp * 4, sums[i]);
+        store_shared_float(address((collected_ + row) * rows_ + column) + warp * 4, sums.sum(i));
     }
     collected_ += tile_count;
   }
@@ -108,36 +186,31 @@ class Partials {
   int32_t capacity_, rows_, collected_ = 0;
 };
 
-// Streams `units` units of [matrix_rows, columns] and calls flush(first, count, partials) for consecutive runs of their
-// rows (numbered through all units), all threads of the consumer together. operand(unit) is B.
-template <class C, class OperandOf, class Flush>
+// Streams `units` units of [matrix_rows, kColumns], matrix_rows > 0, and calls flush(first, count, partials) for
+// consecutive runs of their rows (numbered through all units), all threads of the consumer together. x is B; kHeights
+// as in stream_tile_of.
+template <int32_t kColumns, uint32_t kHeights, class C, class Operand, class Flush>
 BOREAS_DEVICE void stream_products(Worker<C>& w, StreamTaker& stream, int32_t units, int32_t matrix_rows,
-                                   int32_t columns, OperandOf operand, Flush flush) {
+                                   const Operand& x, Flush flush) {
   Partials<C> partials(w);
-  int32_t first = 0;
-  const auto finish = [&] {
-    partials.complete();
-    flush(first, partials.collected(), partials);
-    first += partials.collected();
-    partials.next_half();
-  };
+  int32_t first = 0, unit = 0, left = matrix_rows;
   BOREAS_NO_UNROLL
-  for (int32_t unit = 0; unit < units; ++unit) {
-    const auto x = operand(unit);
-    float sums[4] = {0, 0, 0, 0};
-    for (PieceWalk walk(matrix_rows, columns); !walk.done(); walk.advance()) {
-      const uint32_t piece = stream.begin_piece(w.params, w.at);
-      multiply_piece(sums, piece, walk, x, w.warp(), w.lane());
-      stream.end_piece(w.params, walk.bytes());
-      if (!walk.last_of_tile()) continue;
-      if (!partials.has_room(walk.tile_count)) finish();
-      partials.collect(sums, walk.tile_count, w.warp(), w.lane());
-      BOREAS_UNROLL
-      for (float& sum : sums) sum = 0;
+  while (true) {
+    const int32_t height = unit < units ? tile_rows(left) : kRowsEnd;
+    if (!partials.has_room(height) && partials.collected() > 0) {  // the only place: flush is inlined once
+      partials.complete();
+      flush(first, partials.collected(), partials);
+      first += partials.collected();
+      partials.next_half();
     }
+    if (unit == units) break;
+    partials.collect(stream_tile_of<kColumns, kHeights>(w, stream, height, x), height, w.warp(), w.lane());
+    left -= height;
+    if (left > 0) continue;
+    left = matrix_rows;
+    ++unit;
   }
   stream.end_item(w.params);
-  if (partials.collected() > 0) finish();
 }
 
 // ---- values that consumers collect before they publish them: [rows][stride] bf16 in the scratch

@@ -35,6 +35,7 @@ PageListSizes page_list_sizes(const ModelConfig& config, int32_t workers, int32_
 ProgramSet::Entry ProgramSet::lay_out(const Program& program, const CompiledShape& shape) const {
   Entry entry;
   entry.rows_max = program.rows_max;
+  entry.task_count = program.tasks.size();
   for (size_t i = 0; i < kSlots; ++i) entry.slot_offset[i] = static_cast<uint32_t>(program.slots[i].offset);
   entry.ring_chunks = program.ring_chunks;
   entry.producers = program.producers;
@@ -105,10 +106,20 @@ Result<ProgramSet> ProgramSet::make(Device& device, const ModelConfig& config, c
   return set;
 }
 
-size_t ProgramSet::select(int32_t rows, const CudaTuning& tuning, StepParams& params) const {
+const ProgramSet::Entry& ProgramSet::entry_of(int32_t rows) const {
   CHECK(rows >= 1 && rows <= entries_.back().rows_max);
-  const Entry& entry = *std::find_if(entries_.begin(), entries_.end(),
-                                     [rows](const Entry& candidate) { return candidate.rows_max >= rows; });
+  return *std::find_if(entries_.begin(), entries_.end(),
+                       [rows](const Entry& candidate) { return candidate.rows_max >= rows; });
+}
+
+size_t ProgramSet::tasks_max() const {
+  size_t most = 0;
+  for (const Entry& entry : entries_) most = std::max(most, entry.task_count);
+  return most;
+}
+
+size_t ProgramSet::select(int32_t rows, const CudaTuning& tuning, StepParams& params) const {
+  const Entry& entry = entry_of(rows);
   params.tasks = entry.tasks;
   params.list_first = entry.list_first;
   std::memcpy(params.slot_offset, entry.slot_offset, sizeof(entry.slot_offset));

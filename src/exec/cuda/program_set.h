@@ -29,7 +29,10 @@ class ProgramSet {
                                  const CompiledShape& shape, int32_t context_max);
 
   int32_t context_max() const { return context_max_; }
-  std::span<const uint32_t, kHops> hop_uses() const { return hop_uses_; }  // a step
+  std::span<const uint32_t, kHops> hop_uses() const { return hop_uses_; }      // a step
+  int32_t rows_max_of(int32_t rows) const { return entry_of(rows).rows_max; }  // of the program that so many rows run
+  size_t tasks_of(int32_t rows) const { return entry_of(rows).task_count; }
+  size_t tasks_max() const;
   // The program's part of the parameters, for a launch of so many rows; returns the bytes of shared memory.
   size_t select(int32_t rows, const CudaTuning& tuning, StepParams& params) const;
 
@@ -37,6 +40,7 @@ class ProgramSet {
   struct Entry {
     int32_t rows_max = 0;
     const TaskDesc* tasks = nullptr;  // device memory
+    size_t task_count = 0;
     const int32_t* list_first = nullptr;
     uint32_t slot_offset[kSlots] = {};
     uint32_t ring_offset = 0;
@@ -44,6 +48,7 @@ class ProgramSet {
     int32_t ring_chunks = 0, producers = 0;
     size_t shared_bytes = 0;
   };
+  const Entry& entry_of(int32_t rows) const;
   Entry lay_out(const Program& program, const CompiledShape& shape) const;
   Status shorten_lists(const ModelConfig& config, const CompiledShape& shape, const std::vector<Program>& programs);
 

@@ -194,7 +194,15 @@ BOREAS_DEVICE uint32_t pack_bf16(float low, float high) {
 }
 
 // ---- time, faults
+// In units of kCoarseClocks.
+BOREAS_DEVICE uint32_t clock_coarse() { return static_cast<uint32_t>(clock64() / kCoarseClocks); }
+BOREAS_DEVICE uint32_t clock_low() { return static_cast<uint32_t>(clock()); }
 BOREAS_DEVICE uint64_t clock_now() { return static_cast<uint64_t>(clock64()); }
+BOREAS_DEVICE uint64_t global_nanoseconds() {
+  uint64_t now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  return now;
+}
 BOREAS_DEVICE void spin_hint() {}
 [[noreturn]] BOREAS_DEVICE void stop_kernel() {
   __trap();

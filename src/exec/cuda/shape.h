@@ -37,13 +37,14 @@ constexpr int32_t kWordPayloadBytes = 12;
 constexpr int32_t kWordHalves = kWordPayloadBytes / 2;  // bf16 a word
 constexpr int32_t kWordFloats = kWordPayloadBytes / 4;
 
-// Warps of a block, by role. 20 warps are five warpgroups, whose registers setmaxnreg shares out.
+// Warps of a block, by role. 16 warps are four warpgroups, whose registers setmaxnreg shares out: more warps leave too
+// few for each, and what is spilled waits behind the SM's own copies.
 constexpr int32_t kConsumerWarps = 8;
 constexpr int32_t kMessengerWarps = 4;
-constexpr int32_t kProducerWarpsMax = 4;
+constexpr int32_t kProducerWarpsMax = 2;
 constexpr int32_t kRouterWarp = kConsumerWarps + kMessengerWarps + kProducerWarpsMax;
 constexpr int32_t kArrivalWarp = kRouterWarp + 1;
-constexpr int32_t kWarps = 20;
+constexpr int32_t kWarps = 16;
 constexpr int32_t kThreads = kWarps * 32;
 constexpr int32_t kConsumerThreads = kConsumerWarps * 32;
 constexpr int32_t kMessengerThreads = kMessengerWarps * 32;
@@ -60,6 +61,7 @@ template <class Shape, int32_t kWorkersOf>
 struct Cut : Shape {
   using S = Shape;
   static constexpr int32_t kWorkers = kWorkersOf;
+  static constexpr bool kTraced = false;
   static constexpr bool kProbed = false;
   static constexpr int32_t kQueries = S::kQueryHeads / S::kKvHeads;  // per KV head
   static constexpr int32_t kQueryWidth = S::kQueryHeads * kHeadDim;
@@ -152,6 +154,11 @@ struct Cut : Shape {
   static constexpr int64_t kExpertDownBytes = int64_t{S::kHidden} * S::kExpertWidth * 2;
 };
 
+// The same, for kernels that write down when their tasks ran (trace.h).
+template <class Cut>
+struct Traced : Cut {
+  static constexpr bool kTraced = true;
+};
 // The same, for kernels whose layers compute on inputs that they are given (Probe in step_params.h). Tests alone have
 // them.
 template <class Cut>

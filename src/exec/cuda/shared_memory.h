@@ -27,6 +27,7 @@ struct ScratchMap {
   uint32_t published;        // [kHops] mbarriers: this worker's own publication
   uint32_t pages_ready;      // one mbarrier
   uint32_t arrived;          // chunks that have landed, in order
+  uint32_t experts;          // distinct experts hit so far in this step, over layers
   uint32_t routes;           // two tables by route slot: number of distinct experts; at kRouteExperts their ids,
   uint32_t route_bytes;      // ascending, [rows * topk] bytes; at route_choices which of a row's choices each is (0xff:
   uint32_t route_choices;    // none), [rows * topk][rows] bytes
@@ -55,6 +56,7 @@ constexpr ScratchMap map_scratch(uint32_t base, int32_t rows, int32_t pages_per_
   map.published = take(kHops * kBarrierBytes);
   map.pages_ready = take(kBarrierBytes);
   map.arrived = take(4);
+  map.experts = take(4);
   map.routes = take(kRouteExperts);
   take(choices);
   map.route_choices = take(choices * rows) - map.routes;

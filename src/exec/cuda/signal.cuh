@@ -23,23 +23,75 @@
 
 namespace boreas::cuda {
 
-// Where a warp stands, for fault records: the task in its role's list.
+// Where a warp stands: the task in its role's list, for fault records; and in traced kernels when it got there.
+template <bool kTraced>
 struct Standpoint {
   int32_t role = 0, task = -1;
+  BOREAS_DEVICE void begin_task(int32_t index) { task = index; }
+  BOREAS_DEVICE void mark(Moment) const {}
+  BOREAS_DEVICE uint32_t stopwatch() const { return 0; }
+  BOREAS_DEVICE void got_chunk(uint32_t) const {}
+  BOREAS_DEVICE void record(const StepParams&) const {}
+  BOREAS_DEVICE void record_issue(const StepParams&) const {}
+  BOREAS_DEVICE void record_arrivals(const StepParams&) const {}
+};
+template <>
+struct Standpoint<true> {
+  int32_t role = 0, task = -1;
+  mutable TaskTimes times{};
+
+  BOREAS_DEVICE void begin_task(int32_t index) {
+    task = index;
+    times = TaskTimes{};
+    mark(Moment::kTaken);
+  }
+  BOREAS_DEVICE uint32_t now() const { return static_cast<uint32_t>(clock_now()); }
+  BOREAS_DEVICE void mark(Moment moment) const { times.at[static_cast<int32_t>(moment)] = now(); }
+  BOREAS_DEVICE uint32_t stopwatch() const { return now(); }
+  // After a wait for a chunk that began at `since`.
+  BOREAS_DEVICE void got_chunk(uint32_t since) const {
+    mark(Moment::kGot);
+    uint32_t& first = times.at[static_cast<int32_t>(Moment::kLooked)];
+    if (first == 0) first = times.at[static_cast<int32_t>(Moment::kGot)];
+    times.stalled += times.at[static_cast<int32_t>(Moment::kGot)] - since;
+  }
+  BOREAS_DEVICE TaskTimes& place(const StepParams& params) const {
+    return params.task_times[params.list_first[block_index() * kRoles + role] + task];
+  }
+  // By one thread of the role. A producer's task is recorded by two: one that issues and one that sees chunks land.
+  BOREAS_DEVICE void record(const StepParams& params) const { place(params) = times; }
+  BOREAS_DEVICE void record_issue(const StepParams& params) const {
+    place(params).at[static_cast<int32_t>(Moment::kPublished)] = times.at[static_cast<int32_t>(Moment::kPublished)];
+  }
+  BOREAS_DEVICE void record_arrivals(const StepParams& params) const {
+    TaskTimes& to = place(params);
+    for (Moment moment : {Moment::kTaken, Moment::kReady, Moment::kLooked, Moment::kGot, Moment::kDone})
+      to.at[static_cast<int32_t>(moment)] = times.at[static_cast<int32_t>(moment)];
+  }
 };
 
+BOREAS_DEVICE void begin_worker_times(const StepParams& params) {
+  WorkerTimes& times = params.worker_times[block_index()];
+  times.nanoseconds_begin = global_nanoseconds();
+  times.clocks_begin = clock_now();
+}
+BOREAS_DEVICE void end_worker_times(const StepParams& params) {
+  WorkerTimes& times = params.worker_times[block_index()];
+  times.nanoseconds_end = global_nanoseconds();
+  times.clocks_end = clock_now();
+}
+
 BOREAS_DEVICE void pause_clocks(uint32_t clocks) {
-  if (clocks == 0) return;
-  const uint64_t begin = clock_now();
-  while (clock_now() - begin < clocks) spin_hint();
+  const uint32_t begin = clock_low();
+  while (clock_low() - begin < clocks) spin_hint();
 }
 
 // Test instrument: a random pause, one time in four, before every wait and publication.
 BOREAS_DEVICE void stagger(const StepParams& params) {
   if (params.delay_seed == 0) return;
-  const uint64_t here = clock_now() + static_cast<uint64_t>(block_index() * 64 + thread_index() / 32);
-  const uint32_t draw = static_cast<uint32_t>((here + params.delay_seed) * 6364136223846793005ull >> 40);
-  if (draw % 4 == 0) pause_clocks(draw >> 8);  // up to 65,536 clocks
+  const uint32_t here = clock_low() + static_cast<uint32_t>(block_index() * 64 + thread_index() / 32);
+  const uint32_t draw = (here ^ params.delay_seed) * 2654435761u >> 14;
+  if (draw % 4 == 0) pause_clocks(draw >> 2);  // up to 65,536 clocks
 }
 
 // Fills the fault record and stops the kernel. Out of line: it is named at every wait.
@@ -67,30 +119,32 @@ BOREAS_DEVICE_COLD void fail_wait(const StepParams& params, int32_t role, int32_
   stop_kernel();
 }
 
-// Spins that end by a deadline.
+// Spins that end by a deadline. There are no calls in them (but the one that never returns): with calls in a kernel its
+// registers cannot be shared out by role.
+template <class At>
 class Deadline {
  public:
-  BOREAS_DEVICE Deadline(const StepParams& params, const Standpoint& at) : params_(params), at_(at) {}
+  BOREAS_DEVICE Deadline(const StepParams& params, const At& at) : params_(params), at_(at) {}
   BOREAS_DEVICE void miss(WaitKind what, int32_t where, uint32_t wanted, uint32_t seen) {
     spin_hint();
     if (++misses_ % 64 != 0) return;
-    const uint64_t now = clock_now();
+    const uint32_t now = clock_coarse();
     if (begin_ == 0) begin_ = now;
     // What stalls within a worker mostly waits for somebody who waits for a hop: let that one speak first.
-    const uint64_t clocks = what == kWaitHop ? params_.deadline_clocks : 4 * params_.deadline_clocks;
-    if (now - begin_ > clocks) fail_wait(params_, at_.role, at_.task, what, where, wanted, seen);
+    const uint32_t most = what == kWaitHop ? params_.deadline : 4 * params_.deadline;
+    if (now - begin_ > most) fail_wait(params_, at_.role, at_.task, what, where, wanted, seen);
   }
 
  private:
   const StepParams& params_;
-  const Standpoint& at_;
-  uint64_t begin_ = 0;
-  uint32_t misses_ = 0;
+  const At& at_;
+  uint32_t begin_ = 0, misses_ = 0;
 };
 
 // Waits for a phase of an mbarrier; `where` names it in the fault record.
-BOREAS_DEVICE void wait_phase(const StepParams& params, const Standpoint& at, uint32_t barrier, uint32_t parity,
-                              WaitKind what, int32_t where) {
+template <class At>
+BOREAS_DEVICE void wait_phase(const StepParams& params, const At& at, uint32_t barrier, uint32_t parity, WaitKind what,
+                              int32_t where) {
   if (mbarrier_try(barrier, parity)) return;
   Deadline deadline(params, at);
   while (!mbarrier_try(barrier, parity)) deadline.miss(what, where, parity, parity ^ 1);
@@ -107,9 +161,9 @@ BOREAS_DEVICE Word* hop_half(const StepParams& params, int32_t hop, uint32_t epo
 // `kThreadsOf` threads gather `total` words of a hop's half, kBatch a thread in flight at a time: place(i) is word i's
 // number in the half, or -1 if nobody writes it; store(i, k, word) takes it, k the word's number in its batch. Only
 // words that were not there are read again.
-template <int32_t kThreadsOf, int32_t kBatch, class Place, class Store>
-BOREAS_DEVICE void gather_words(const StepParams& params, const Standpoint& at, int32_t thread, int32_t total,
-                                int32_t hop, uint32_t epoch, Place place, Store store) {
+template <int32_t kThreadsOf, int32_t kBatch, class At, class Place, class Store>
+BOREAS_DEVICE void gather_words(const StepParams& params, const At& at, int32_t thread, int32_t total, int32_t hop,
+                                uint32_t epoch, Place place, Store store) {
   const Word* half = hop_half(params, hop, epoch);
   BOREAS_NO_UNROLL
   for (int32_t first = thread; first < total; first += kThreadsOf * kBatch) {
@@ -140,6 +194,7 @@ BOREAS_DEVICE void gather_words(const StepParams& params, const Standpoint& at, 
       deadline.miss(kWaitHop, hop, epoch, seen);
       pause_clocks(params.poll_pause);
     }
+    at.mark(Moment::kGot);
     BOREAS_UNROLL
     for (int32_t k = 0; k < kBatch; ++k) {
       int32_t i = first + k * kThreadsOf;

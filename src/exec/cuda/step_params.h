@@ -6,6 +6,7 @@
 
 #include "exec/cuda/shape.h"
 #include "exec/cuda/shared_memory.h"
+#include "exec/cuda/trace.h"
 #include "program/ops/load.h"
 #include "program/task.h"
 
@@ -67,6 +68,7 @@ struct Probe {
   int32_t norm_roundings;  // 2: x * scale is rounded to bf16 before the norm's weight, as transformers does; else once
 };
 
+constexpr uint32_t kCoarseClocks = 1024;      // deadlines are counted in
 constexpr uint64_t kNoRouter = ~uint64_t{0};  // LayerWeights::router of a dense layer
 
 struct LayerWeights {  // byte offsets in weights
@@ -110,9 +112,12 @@ struct StepParams {
   RowPlan row[kRowsMax];
   float rope[kRowsMax][kHeadDim / 2][2];  // cosine and sine of each pair
   // ---- of the machine
-  uint64_t deadline_clocks;    // of any one wait
+  uint32_t deadline;           // of any one wait, in kCoarseClocks
   uint32_t poll_delay[kHops];  // clocks between the own publication and the first look, tuned
   uint32_t poll_pause;         // between looks
+  // ---- for traces; null: off
+  TaskTimes* task_times;      // as `tasks`
+  WorkerTimes* worker_times;  // [workers]
   // ---- for tests
   Probe probe;
   uint32_t delay_seed;  // 0: off; else random pauses before every publication and wait

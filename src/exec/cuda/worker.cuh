@@ -3,10 +3,9 @@
 //
 //   warps 0-7    consumer    arithmetic on streamed weights and pages; all eight share every chunk
 //   warps 8-11   messenger   gathers hops into slots, norms, merges, samples
-//   warps 12-15  producer    lane 0 of each issues bulk copies, chunks in turn
-//   warp  16     router      top-k of the router logits
-//   warp  17     arrivals    counts landed chunks for the producers' credits
-//   warps 18-19  idle        fill the warpgroup, for setmaxnreg
+//   warps 12-13  producer    lane 0 of each issues bulk copies, chunks in turn
+//   warp  14     router      top-k of the router logits
+//   warp  15     arrivals    counts landed chunks for the producers' credits
 #pragma once
 
 #include "exec/cuda/pipeline.cuh"
@@ -23,7 +22,7 @@ enum : int32_t { kConsumersMeet = 1, kAttentionGroupsMeet = 2, kMessengersMeet =
 template <class C>
 struct Worker {
   const StepParams& params;
-  Standpoint at;
+  Standpoint<C::kTraced> at;
   int32_t thread, block, row_count, base;
   int32_t partial_half = 0;  // which half of the partial sums is written next
 
@@ -98,6 +97,7 @@ struct Worker {
     wait_phase(params, at, scratch(&ScratchMap::published) + wait.hop * kBarrierBytes, wait.use & 1, kWaitPublication,
                wait.hop);
     pause_clocks(params.poll_delay[wait.hop]);
+    at.mark(Moment::kLooked);
   }
 
   // ---- routes

@@ -11,31 +11,34 @@ namespace boreas::cuda {
 template <class C>
 struct Body<C, Op::kDown> {
   static constexpr int32_t kTiles = unit_tiles(C::kHiddenSliceMax);
+  static constexpr uint32_t kHeights = kHeightsOfSlices<C::kHidden, C::kWorkers>;
 
   static BOREAS_DEVICE void run(Worker<C>& w, StreamTaker& stream, const Task& task) {
     const int32_t count = task.arg(DownOp::kCount), route_slot = task.arg(DownOp::kRouteSlot);
     const bool routed = route_slot >= 0;
-    float totals[kTiles][4] = {};
+    TileSums totals[kTiles];
     if (count > 0) {
       const int32_t parity = w.route_parity(route_slot);
-      const int32_t units = routed ? w.experts_hit(parity) : 1;
+      const int32_t units = routed ? w.experts_hit(parity) : 0;
       BOREAS_NO_UNROLL
-      for (int32_t unit = 0; unit < units; ++unit) add_unit(w, stream, count, route_slot, parity, unit, totals);
+      for (int32_t unit = 0; unit < units; ++unit)
+        add_unit<C::kExpertWidth>(w, stream, count, route_slot, parity, unit, totals);
+      if (!routed) add_unit<C::kDenseWidth>(w, stream, count, route_slot, parity, 0, totals);
       stream.end_item(w.params);
     }
     finish(w, task, count, totals);
   }
 
  private:
+  template <int32_t kColumns>
   static BOREAS_DEVICE void add_unit(Worker<C>& w, StreamTaker& stream, int32_t count, int32_t route_slot,
-                                     int32_t parity, int32_t unit, float (&totals)[kTiles][4]) {
+                                     int32_t parity, int32_t unit, TileSums (&totals)[kTiles]) {
     const bool routed = route_slot >= 0;
-    const int32_t columns = routed ? C::kExpertWidth : C::kDenseWidth;
     // This lane loads the vector of plan row lane / 4 and sums for plan rows 2 (lane % 4) and the next.
     const int32_t row = w.lane() / 4;
     const int32_t choice = row >= w.rows() ? -1 : routed ? w.choice_of(parity, unit, row) : 0;
     const int32_t vector = routed ? row * C::kExpertsPerToken + choice : row;
-    const VectorOperand x{w.slot(Slot::kInner) + vector * columns * 2 + w.lane() % 4 * 16, choice >= 0};
+    const VectorOperand x{w.slot(Slot::kInner) + vector * kColumns * 2 + w.lane() % 4 * 16, choice >= 0};
     float weights[2];
     bool chosen[2];
     BOREAS_UNROLL
@@ -45,23 +48,20 @@ struct Body<C, Op::kDown> {
       chosen[i] = its >= 0;
       weights[i] = !routed || its < 0 ? 1.0f : w.route_weight(route_slot, summed, its);
     }
-    float sums[4] = {0, 0, 0, 0};
     int32_t tile = 0;
-    for (PieceWalk walk(count, columns); !walk.done(); walk.advance()) {
-      const uint32_t piece = stream.begin_piece(w.params, w.at);
-      multiply_piece(sums, piece, walk, x, w.warp(), w.lane());
-      stream.end_piece(w.params, walk.bytes());
-      if (!walk.last_of_tile()) continue;
+    BOREAS_NO_UNROLL
+    for (int32_t left = count; left > 0;) {
+      const int32_t height = tile_rows(left);
+      const TileSums sums = stream_tile_of<kColumns, kHeights>(w, stream, height, x);
       BOREAS_UNROLL
-      for (int32_t i = 0; i < 4; ++i) {
-        if (chosen[i % 2]) totals[tile][i] = multiply_add(weights[i % 2], sums[i], totals[tile][i]);
-        sums[i] = 0;
-      }
+      for (int32_t i = 0; i < 4; ++i)
+        if (chosen[i % 2]) totals[tile].part[0][i] = multiply_add(weights[i % 2], sums.sum(i), totals[tile].part[0][i]);
       if (kTiles > 1) ++tile;
+      left -= height;
     }
   }
 
-  static BOREAS_DEVICE void finish(Worker<C>& w, const Task& task, int32_t count, const float (&totals)[kTiles][4]) {
+  static BOREAS_DEVICE void finish(Worker<C>& w, const Task& task, int32_t count, const TileSums (&totals)[kTiles]) {
     Partials<C> partials(w);
     int32_t first = 0, tile = 0;
     const uint32_t residual = w.slot(Slot::kResidual), projected = w.slot(Slot::kProjected);

@@ -31,19 +31,18 @@ struct Body<C, Op::kLmHead> {
   static BOREAS_DEVICE void run(Worker<C>& w, StreamTaker& stream, const Task& task) {
     const int32_t first = task.arg(LmHeadOp::kFirst), count = task.arg(LmHeadOp::kCount);
     const RowsOperand x(w.slot(Slot::kNormed), w.rows(), w.lane());
-    const auto operand = [&](int32_t) { return x; };
     BestLogit best;  // of one plan row: threads past the last whole multiple of rows sit out
     const int32_t active = kConsumerThreads / w.rows() * w.rows(), row = w.consumer_thread() % w.rows();
-    stream_products<C>(w, stream, 1, count, C::kHidden, operand,
-                       [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
-                         if (w.consumer_thread() >= active) return;
-                         for (int32_t i = w.consumer_thread(); i < rows * w.rows(); i += active) {
-                           const float logit = sums.sum(i) * w.params.logit_scale;
-                           const int32_t id = first + begin + i / w.rows();
-                           w.params.logits[static_cast<int64_t>(row) * C::kVocabulary + id] = logit;
-                           best.offer(ordered_logit(logit), id);
-                         }
-                       });
+    stream_products<C::kHidden, kHeightsOfSlices<C::kVocabulary, C::kWorkers>>(
+        w, stream, 1, count, x, [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
+          if (w.consumer_thread() >= active) return;
+          for (int32_t i = w.consumer_thread(); i < rows * w.rows(); i += active) {
+            const float logit = sums.sum(i) * w.params.logit_scale;
+            const int32_t id = first + begin + i / w.rows();
+            w.params.logits[static_cast<int64_t>(row) * C::kVocabulary + id] = logit;
+            best.offer(ordered_logit(logit), id);
+          }
+        });
     fence_gpu();  // partner: SAMPLE's fence after it has read the word
     reduce_and_publish(w, task, best, row, active);
   }

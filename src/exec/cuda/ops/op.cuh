@@ -30,6 +30,7 @@ template <class C>
 BOREAS_DEVICE Publication begin_publication(Worker<C>& w, const Task& task) {
   const HopPublish publish = task.publish();
   stagger(w.params);
+  w.at.mark(Moment::kPublished);
   const uint32_t epoch = hop_epoch(w.params, publish.hop, publish.use);
   return {hop_half(w.params, publish.hop, epoch), epoch};
 }

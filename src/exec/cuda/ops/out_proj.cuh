@@ -10,10 +10,9 @@ struct Body<C, Op::kOutProj> {
   static BOREAS_DEVICE void run(Worker<C>& w, StreamTaker& stream, const Task& task) {
     const int32_t count = task.arg(OutProjOp::kCount);
     const RowsOperand x(w.slot(Slot::kAttention), w.rows(), w.lane());
-    const auto operand = [&](int32_t) { return x; };
     const uint32_t projected = w.slot(Slot::kProjected);
-    stream_products<C>(
-        w, stream, 1, count, C::kQueryWidth, operand, [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
+    stream_products<C::kQueryWidth, kHeightsOfSlices<C::kHidden, C::kWorkers>>(
+        w, stream, 1, count, x, [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
           for (int32_t i = w.consumer_thread(); i < rows * w.rows(); i += kConsumerThreads)
             store_shared_float(projected + (i % w.rows() * count + begin + i / w.rows()) * 4, sums.sum(i));
         });

@@ -8,6 +8,8 @@ namespace boreas::cuda {
 
 template <class C>
 struct Body<C, Op::kQkv> {
+  static constexpr uint32_t kHeights = C::kEvenGroups ? tile_heights(C::kQSliceMax + 2 * C::kKvSliceMax) : kAllHeights;
+
   static BOREAS_DEVICE void run(Worker<C>& w, StreamTaker& stream, const Task& task) {
     const Range q{task.arg(QkvOp::kQFirst), task.arg(QkvOp::kQCount)};
     const Range k{task.arg(QkvOp::kKFirst), task.arg(QkvOp::kKCount)};
@@ -15,9 +17,8 @@ struct Body<C, Op::kQkv> {
     const bool rope = task.arg(QkvOp::kRope) != 0;
     if (count == 0) return;
     const RowsOperand x(w.slot(Slot::kNormed), w.rows(), w.lane());
-    const auto operand = [&](int32_t) { return x; };
-    stream_products<C>(
-        w, stream, 1, count, C::kHidden, operand, [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
+    stream_products<C::kHidden, kHeights>(
+        w, stream, 1, count, x, [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
           for (int32_t i = w.consumer_thread(); i < rows / 2 * w.rows(); i += kConsumerThreads) {
             const int32_t pair = i / w.rows(), row = i % w.rows(), value = begin + 2 * pair;
             float even = sums.sum(2 * pair * w.rows() + row), odd = sums.sum((2 * pair + 1) * w.rows() + row);

@@ -13,9 +13,8 @@ struct Body<C, Op::kRouterLogits> {
     const Publication to = begin_publication(w, task);
     const bool silent = is_silent(w, task);
     const RowsOperand x(w.slot(Slot::kNormed), w.rows(), w.lane());
-    const auto operand = [&](int32_t) { return x; };
-    stream_products<C>(
-        w, stream, 1, count, C::kHidden, operand, [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
+    stream_products<C::kHidden, kHeightsOfSlices<C::kExperts, C::kWorkers>>(
+        w, stream, 1, count, x, [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
           const int32_t sixths = words_of_halves(w.rows());
           for (int32_t i = w.consumer_thread(); i < rows * sixths; i += kConsumerThreads) {
             const int32_t expert = i / sixths, sixth = i % sixths;

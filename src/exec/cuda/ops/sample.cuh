@@ -45,6 +45,8 @@ struct Body<C, Op::kSample> {
           token < 0 ? 0 : token;  // a corrupted row goes on with some token until it is stopped
     outcome->token = corrupted ? -1 : token;
     outcome->logprob = 0;
+    // The router has counted the last layer long ago: the final norm waited for what the consumer made of its routes.
+    if (row == 0) outcome->distinct_experts = static_cast<int32_t>(load_shared_32(w.scratch(&ScratchMap::experts)));
     store_release_system(&outcome->step, w.params.step);
   }
 };

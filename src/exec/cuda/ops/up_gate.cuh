@@ -11,6 +11,9 @@ BOREAS_DEVICE float swiglu(float gate, float up) { return gate / (1.0f + exp2_ap
 
 template <class C>
 struct Body<C, Op::kUpGate> {
+  static constexpr uint32_t kHeights =
+      kHeightsOfSlices<C::kExpertWidth, C::kWorkers, 2> | kHeightsOfSlices<C::kDenseWidth, C::kWorkers, 2>;
+
   static BOREAS_DEVICE void run(Worker<C>& w, StreamTaker& stream, const Task& task) {
     const int32_t route_slot = task.arg(UpGateOp::kRouteSlot), count = task.arg(UpGateOp::kCount);
     if (count == 0) return;
@@ -18,10 +21,9 @@ struct Body<C, Op::kUpGate> {
     const int32_t parity = w.route_parity(route_slot);
     const int32_t units = routed ? w.experts_hit(parity) : 1;
     const RowsOperand x(w.slot(Slot::kNormed), w.rows(), w.lane());
-    const auto operand = [&](int32_t) { return x; };
     const int32_t stride = routed ? C::kExpertsPerToken * count : count;
-    stream_products<C>(
-        w, stream, units, 2 * count, C::kHidden, operand, [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
+    stream_products<C::kHidden, kHeights>(
+        w, stream, units, 2 * count, x, [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
           for (int32_t i = w.consumer_thread(); i < rows / 2 * w.rows(); i += kConsumerThreads) {
             const int32_t pair = i / w.rows(), row = i % w.rows();
             const int32_t all = begin / 2 + pair, unit = all / count;

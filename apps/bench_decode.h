@@ -1,0 +1,69 @@
+// A decode loop over an executor with filled pages: what `boreas bench decode` measures and `boreas trace` looks into.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "exec/cuda/cuda_executor.h"
+#include "exec/executor.h"
+#include "model/model.h"
+
+namespace boreas {
+
+struct DecodeSetup {
+  std::string model;  // directory or hub id; empty: dummy weights of model_shape
+  std::string model_shape = "bench";
+  std::string device = "cpu";  // cpu, cuda, cuda:INDEX
+  int32_t threads = 0;         // CPU
+  int32_t batch = 1;
+  int32_t context = 128;  // positions before the first step, filled with seeded values
+  int32_t steps = 16;     // of a run
+  bool same_token = false;
+  cuda::TraceSink trace;  // GPU
+  std::shared_ptr<const cuda::CudaTuning> tuning;
+};
+
+// Model and executor with pages for `positions` of every row; dummy weights have values on the host only if the
+// executor reads them there.
+struct DecodeStack {
+  std::shared_ptr<const Model> model;
+  std::unique_ptr<Executor> executor;
+};
+Result<DecodeStack> make_decode_stack(const DecodeSetup& setup, int32_t positions);
+
+struct DecodeRun {
+  double seconds = 0;
+  int64_t bytes = 0;              // of all steps
+  int64_t distinct_experts = 0;   // of all steps and layers
+  std::vector<double> device_us;  // by step, as the executor measured it
+};
+
+// A sequence a row, each with its own pages filled with seeded values (uniform, mean 0, standard deviation 0.01) up to
+// the context; sliding layers the part that their window can reach.
+class DecodeRows {
+ public:
+  DecodeRows(Executor& executor, const DecodeSetup& setup, int32_t positions);
+
+  Status fill();
+  // All rows from the context on, `steps` steps, as many in flight as the executor takes. On a GPU the tokens are drawn
+  // ahead from the seed and forced, so that rows go different ways without the host in the loop; on a CPU they are
+  // sampled at temperature 1.
+  Result<DecodeRun> run(uint64_t seed);
+
+ private:
+  void open(uint64_t seed);
+  Result<StepTicket> submit(int32_t step);
+
+  Executor& executor_;
+  DecodeSetup setup_;
+  bool forced_;
+  std::vector<std::vector<PageId>> full_, sliding_;  // by row
+  int32_t sliding_first_ = 0;
+  std::vector<std::vector<TokenId>> tokens_;  // by row: the first one, and what is forced after each step
+};
+
+}  // namespace boreas

@@ -1,0 +1,196 @@
+// boreas trace: where a decode step's time goes. Runs a few steps of the traced kernel, prints a table by role and op,
+// and writes one step as a trace that ui.perfetto.dev and chrome://tracing open.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <map>
+
+#include "bench_decode.h"
+#include "commands.h"
+#include "exec/cuda/trace.h"
+#include "program/compile.h"
+#include "program/op_list.h"
+
+namespace boreas {
+namespace {
+
+using cuda::Moment;
+using cuda::TaskTimes;
+using cuda::WorkerTimes;
+
+struct TraceFlags {
+  DecodeSetup setup;
+  std::string perfetto;
+  int32_t worker = 0;  // -1: all
+};
+
+struct Launch {  // a copy of the last one
+  int32_t rows = 0, rows_max = 0;
+  std::vector<TaskTimes> tasks;
+  std::vector<WorkerTimes> workers;
+};
+
+// Clocks of a moment since its worker began; -1: not reached.
+double clocks_at(const Launch& launch, size_t worker, const TaskTimes& times, Moment moment) {
+  const uint32_t at = times.at[static_cast<size_t>(moment)];
+  if (at == 0) return -1;
+  return static_cast<double>(at - static_cast<uint32_t>(launch.workers[worker].clocks_begin));
+}
+double microseconds_per_clock(const WorkerTimes& times) {
+  return static_cast<double>(times.nanoseconds_end - times.nanoseconds_begin) / 1e3 /
+         static_cast<double>(times.clocks_end - times.clocks_begin);
+}
+
+// Sums of one kind of task, in microseconds.
+struct OpTimes {
+  int64_t tasks = 0;
+  double waited = 0, looked = 0, got = 0, published = 0, done = 0, stalled = 0;
+};
+
+void add_task(OpTimes& sum, const Launch& launch, size_t worker, const TaskTimes& times) {
+  const double us = microseconds_per_clock(launch.workers[worker]);
+  const auto at = [&](Moment moment) { return clocks_at(launch, worker, times, moment) * us; };
+  const double taken = at(Moment::kTaken), ready = at(Moment::kReady), done = at(Moment::kDone);
+  const auto since_ready = [&](Moment moment) { return at(moment) < 0 ? 0 : at(moment) - ready; };
+  ++sum.tasks;
+  sum.waited += ready - taken;
+  sum.looked += since_ready(Moment::kLooked);
+  sum.got += since_ready(Moment::kGot);
+  sum.published += since_ready(Moment::kPublished);
+  sum.done += done - ready;
+  sum.stalled += times.stalled * us;
+}
+
+using OpKey = std::tuple<int32_t, int32_t, int32_t>;  // role, op, what tells tasks of an op apart
+
+// Loads by stream, gathers by slot.
+int32_t kind_of(const TaskDesc& task) {
+  const Op op = static_cast<Op>(task.op);
+  return op == Op::kLoad || op == Op::kGather ? task.args[0] : -1;
+}
+
+void print_table(const Program& program, const Launch& launch) {
+  std::map<OpKey, OpTimes> sums;
+  const size_t workers = launch.workers.size();
+  for (size_t worker = 0; worker < workers; ++worker) {
+    for (int32_t role = 0; role < kRoles; ++role) {
+      const size_t list = worker * kRoles + static_cast<size_t>(role);
+      for (int32_t i = program.list_first[list]; i < program.list_first[list + 1]; ++i) {
+        const TaskDesc& task = program.tasks[static_cast<size_t>(i)];
+        const TaskTimes& times = launch.tasks[static_cast<size_t>(i)];
+        if (times.at[static_cast<size_t>(Moment::kDone)] == 0) continue;
+        add_task(sums[{role, task.op, kind_of(task)}], launch, worker, times);
+      }
+    }
+  }
+  std::printf("%-10s %-18s %8s | %8s | %8s %8s %8s %8s | %8s | %9s\n", "role", "op", "tasks", "barrier", "looked",
+              "got", "publish", "done", "stalled", "us a step");
+  for (const auto& [key, sum] : sums) {
+    const auto [role, op, kind] = key;
+    const double n = static_cast<double>(sum.tasks), w = static_cast<double>(workers);
+    std::string name = op_name(static_cast<Op>(op));
+    if (kind >= 0) name += " " + std::to_string(kind);
+    std::printf("%-10s %-18s %8.1f | %8.2f | %8.2f %8.2f %8.2f %8.2f | %8.2f | %9.1f\n",
+                role_name(static_cast<Role>(role)), name.c_str(), n / w, sum.waited / n, sum.looked / n, sum.got / n,
+                sum.published / n, sum.done / n, sum.stalled / n, (sum.waited + sum.done) / w);
+  }
+}
+
+// Microseconds of a moment on the clock that all workers share.
+double shared_microseconds(const Launch& launch, size_t worker, uint64_t origin, double clocks) {
+  const WorkerTimes& times = launch.workers[worker];
+  return static_cast<double>(times.nanoseconds_begin - origin) / 1e3 + clocks * microseconds_per_clock(times);
+}
+
+bool write_perfetto(const Program& program, const Launch& launch, const TraceFlags& flags) {
+  std::ofstream file(flags.perfetto);
+  uint64_t origin = ~uint64_t{0};
+  for (const WorkerTimes& times : launch.workers) origin = std::min(origin, times.nanoseconds_begin);
+  file << "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
+  const char* comma = "\n";
+  const auto event = [&](size_t worker, int32_t role, const std::string& name, int32_t layer, double from, double to) {
+    char line[320];
+    std::snprintf(line, sizeof line,
+                  "%s{\"ph\":\"X\",\"pid\":%zu,\"tid\":\"%s\",\"name\":\"%s\",\"ts\":%.3f,\"dur\":%.3f,"
+                  "\"args\":{\"layer\":%d}}",
+                  comma, worker, role_name(static_cast<Role>(role)), name.c_str(), from, to - from, layer);
+    file << line;
+    comma = ",\n";
+  };
+  for (size_t worker = 0; worker < launch.workers.size(); ++worker) {
+    if (flags.worker >= 0 && worker != static_cast<size_t>(flags.worker)) continue;
+    for (int32_t role = 0; role < kRoles; ++role) {
+      const size_t list = worker * kRoles + static_cast<size_t>(role);
+      for (int32_t i = program.list_first[list]; i < program.list_first[list + 1]; ++i) {
+        const TaskDesc& task = program.tasks[static_cast<size_t>(i)];
+        const TaskTimes& times = launch.tasks[static_cast<size_t>(i)];
+        const auto at = [&](Moment moment) {
+          return shared_microseconds(launch, worker, origin, clocks_at(launch, worker, times, moment));
+        };
+        if (times.at[static_cast<size_t>(Moment::kDone)] == 0) continue;
+        event(worker, role, "wait", task.layer, at(Moment::kTaken), at(Moment::kReady));
+        event(worker, role, op_name(static_cast<Op>(task.op)), task.layer, at(Moment::kReady), at(Moment::kDone));
+      }
+    }
+  }
+  file << "\n]}\n";
+  return file.good();
+}
+
+Status run_trace(TraceFlags flags) {
+  Launch last;
+  flags.setup.trace = [&last](const cuda::LaunchTrace& launch) {
+    last.rows = launch.rows;
+    last.rows_max = launch.rows_max;
+    last.tasks.assign(launch.tasks.begin(), launch.tasks.end());
+    last.workers.assign(launch.workers.begin(), launch.workers.end());
+  };
+  const int32_t positions = flags.setup.context + flags.setup.steps + 1;
+  ASSIGN_OR_RETURN(const DecodeStack stack, make_decode_stack(flags.setup, positions));
+  DecodeRows rows(*stack.executor, flags.setup, positions);
+  RETURN_IF_ERROR(rows.fill());
+  ASSIGN_OR_RETURN(DecodeRun run, rows.run(1));
+  DeviceSpec spec = h200_spec();
+  spec.workers = static_cast<int32_t>(last.workers.size());
+  ASSIGN_OR_RETURN(const Program program, compile(stack.model->config(), spec, last.rows_max));
+  if (program.tasks.size() != last.tasks.size()) return Error{"the program compiled here is not the one that ran"};
+  std::sort(run.device_us.begin(), run.device_us.end());
+  std::printf(
+      "%s, batch %d, context %d: step %.1f us (median of %zu, traced), below the last one; microseconds a task\n",
+      stack.executor->info().device.c_str(), flags.setup.batch, flags.setup.context,
+      run.device_us[run.device_us.size() / 2], run.device_us.size());
+  print_table(program, last);
+  if (!flags.perfetto.empty() && !write_perfetto(program, last, flags))
+    return Error{"cannot write " + flags.perfetto, "perfetto"};
+  return Ok{};
+}
+
+}  // namespace
+
+void add_trace_command(CLI::App& app, int& exit_code) {
+  CLI::App* trace = app.add_subcommand("trace", "where a decode step's time goes (GPU)");
+  auto flags = std::make_shared<TraceFlags>();
+  flags->setup.device = "cuda";
+  flags->setup.model_shape = "north";
+  trace->add_option("--model", flags->setup.model, "checkpoint directory or hub id; without it, dummy weights");
+  trace->add_option("--model-shape", flags->setup.model_shape, "shape for dummy weights")->capture_default_str();
+  trace->add_option("--device", flags->setup.device, "cuda or cuda:INDEX")->capture_default_str();
+  trace->add_option("--batch", flags->setup.batch, "rows")->check(CLI::Range(1, 64))->capture_default_str();
+  trace->add_option("--context", flags->setup.context, "positions before the first step, filled with seeded values")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  trace->add_option("--steps", flags->setup.steps, "steps")->check(CLI::Range(1, 100000))->capture_default_str();
+  trace->add_option("--perfetto", flags->perfetto, "write the last step as a trace file (JSON)");
+  trace->add_option("--worker", flags->worker, "the worker in that file; -1: all")->capture_default_str();
+  trace->callback([flags, &exit_code] {
+    const Status status = run_trace(*flags);
+    if (status.ok()) return;
+    std::cerr << "boreas trace: " << status.error().message << "\n";
+    exit_code = 1;
+  });
+}
+
+}  // namespace boreas
