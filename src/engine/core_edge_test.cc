@@ -12,18 +12,13 @@ using CoreTest = CoreFixture<FakeExecutor, FakeOptions>;
 
 class CoreEdgeTest : public CoreTest {
  protected:
-  std::vector<TokenId> alone(Request wanted, int32_t choice = 0) {
+  // With all the pages in the world.
+  std::vector<TokenId> alone_and_wide(const Request& wanted, int32_t choice) {
     FakeOptions wide;
     wide.window = fake.window;
-    wide.one_arithmetic = fake.one_arithmetic;
-    FakeExecutor lone(wide);
-    EngineOptions lone_options;
-    lone_options.context_max = core().limits().context_max;
-    EngineCore lone_core(lone, lone_options, clock);
-    Log log;
-    lone_core.add(RequestId(1), std::move(wanted), [&log](TokenEvent&& event) { log.events.push_back(event); });
-    while (!lone_core.idle()) lone_core.step();
-    return log.tokens(choice);
+    EngineOptions same_context;
+    same_context.context_max = core().limits().context_max;
+    return alone(wanted, wide, same_context).tokens(choice);
   }
   // All at once on a fresh engine, each equal to its run alone.
   void expect_alone(const std::vector<Request>& requests) {
@@ -33,7 +28,7 @@ class CoreEdgeTest : public CoreTest {
     for (size_t i = 0; i < requests.size(); ++i) {
       for (int32_t choice = 0; choice < requests[i].choices; ++choice) {
         EXPECT_EQ(logs[i + 1].finish(choice), FinishReason::kLength) << i << " " << choice;
-        EXPECT_EQ(logs[i + 1].tokens(choice), alone(requests[i], choice)) << i << " " << choice;
+        EXPECT_EQ(logs[i + 1].tokens(choice), alone_and_wide(requests[i], choice)) << i << " " << choice;
       }
     }
     EXPECT_EQ(executor().wrong_reads() + executor().wrong_texts(), 0);

@@ -171,8 +171,9 @@ void EngineCore::add_row(InFlight& step, Sequence& sequence, int32_t start, int3
   row.full_pages = std::span(sequence.pages.full).first(pages);
   if (!sequence.pages.sliding.empty()) {
     row.sliding_first = sequence.pages.sliding_first;
-    if (planted(PlantedBug::kWindowPageEarly))
+    if (planted(PlantedBug::kWindowPageEarly)) {
       row.sliding_first = std::min(row.sliding_first, ledger_.first_visible_page(start));
+    }
     row.sliding_pages = std::span(sequence.pages.sliding).first(pages).subspan(static_cast<size_t>(row.sliding_first));
   }
   PlannedRow planned;

@@ -16,15 +16,6 @@ class CoreSwapTest : public CoreTest {
     fake.pages_full = 8;
     for (int32_t i = 0; i < 3; ++i) add(request(60 + i, 200));
   }
-  std::vector<TokenId> alone(int32_t prompt, int32_t max_tokens) {
-    FakeExecutor lone(fake);
-    EngineCore lone_core(lone, options, clock);
-    Log log;
-    lone_core.add(RequestId(1), request(prompt, max_tokens),
-                  [&log](TokenEvent&& event) { log.events.push_back(event); });
-    while (!lone_core.idle()) lone_core.step();
-    return log.tokens();
-  }
   void step_until_swapped() {
     while (core().stats().swap_bytes_used == 0) {
       ASSERT_FALSE(core().idle());
@@ -43,7 +34,8 @@ TEST_F(CoreSwapTest, NothingIsComputedTwice) {
   EXPECT_EQ(stats.swapped_in_pages, stats.swapped_out_pages);
   EXPECT_EQ(stats.computed_tokens, 60 + 61 + 62 + 3 * 199);
   EXPECT_EQ(stats.swap_bytes_used, 0);
-  for (uint64_t i = 0; i < 3; ++i) EXPECT_EQ(logs[i + 1].tokens(), alone(60 + static_cast<int32_t>(i), 200));
+  for (uint64_t i = 0; i < 3; ++i)
+    EXPECT_EQ(logs[i + 1].tokens(), alone(request(60 + static_cast<int32_t>(i), 200)).tokens());
 }
 
 TEST_F(CoreSwapTest, WithoutHostMemoryTheTextIsComputedAgain) {
@@ -57,7 +49,8 @@ TEST_F(CoreSwapTest, WithoutHostMemoryTheTextIsComputedAgain) {
     EXPECT_EQ(core().stats().recomputations, core().stats().preemptions);
     EXPECT_GT(core().stats().recomputations, 0);
     EXPECT_EQ(core().stats().output_tokens, 600);
-    for (uint64_t i = 0; i < 3; ++i) EXPECT_EQ(logs[i + 1].tokens(), alone(60 + static_cast<int32_t>(i), 200));
+    for (uint64_t i = 0; i < 3; ++i)
+      EXPECT_EQ(logs[i + 1].tokens(), alone(request(60 + static_cast<int32_t>(i), 200)).tokens());
   }
 }
 
@@ -75,8 +68,8 @@ TEST_F(CoreSwapTest, WhoStartsAloneLeavesNoRoomForTheNext) {
   while (!third.finish()) core().step();
   EXPECT_EQ(core().stats().preemptions, 2);
   finish_all();
-  EXPECT_EQ(long_one.tokens(), alone(60, 400));
-  EXPECT_EQ(logs[2].tokens(), alone(100, 150));
+  EXPECT_EQ(long_one.tokens(), alone(request(60, 400)).tokens());
+  EXPECT_EQ(logs[2].tokens(), alone(request(100, 150)).tokens());
 }
 
 TEST_F(CoreSwapTest, ACancelledSequenceLeavesHostMemory) {
@@ -86,7 +79,7 @@ TEST_F(CoreSwapTest, ACancelledSequenceLeavesHostMemory) {
   EXPECT_EQ(core().stats().swap_bytes_used, 0);
   EXPECT_EQ(logs[3].finish(), FinishReason::kAbort);
   finish_all();
-  EXPECT_EQ(logs[1].tokens(), alone(60, 200));
+  EXPECT_EQ(logs[1].tokens(), alone(request(60, 200)).tokens());
 }
 
 TEST_F(CoreSwapTest, AnExpiredSequenceToo) {

@@ -70,15 +70,6 @@ TEST_F(CoreTest, PreemptionIsExactAndInOrder) {
     FakeOptions small = fake;
     small.pages_full = 8;
     small.one_arithmetic = one_arithmetic;
-    std::vector<std::vector<TokenId>> alone;
-    for (int32_t i = 0; i < 3; ++i) {
-      FakeExecutor lone(small);
-      EngineCore lone_core(lone, options, clock);
-      Log log;
-      lone_core.add(RequestId(1), request(60 + i, 200), [&log](TokenEvent&& event) { log.events.push_back(event); });
-      while (!lone_core.idle()) lone_core.step();
-      alone.push_back(log.tokens());
-    }
     FakeExecutor shared(small);
     EngineCore together(shared, options, clock);
     std::vector<Log> together_logs(3);
@@ -101,7 +92,10 @@ TEST_F(CoreTest, PreemptionIsExactAndInOrder) {
     }
     EXPECT_EQ(ended, (std::vector<uint64_t>{1, 2, 3}));
     EXPECT_GT(together.stats().preemptions, 0);
-    for (size_t i = 0; i < 3; ++i) EXPECT_EQ(together_logs[i].tokens(), alone[i]);
+    for (size_t i = 0; i < 3; ++i) {
+      const Request same = request(60 + static_cast<int32_t>(i), 200);
+      EXPECT_EQ(together_logs[i].tokens(), alone(same, small, options).tokens());
+    }
     EXPECT_EQ(together.stats().output_tokens, 600);
   }
 }

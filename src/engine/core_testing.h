@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "engine/core.h"
@@ -64,6 +65,16 @@ class CoreFixture : public ::testing::Test {
     core().add(RequestId(id), std::move(added), [this, id](TokenEvent&& event) { logs[id].events.push_back(event); });
     return logs[id];
   }
+  // What a client hears on an engine of its own.
+  Log alone(Request wanted, const FakeSettings& settings, const EngineOptions& lone_options) {
+    Fake lone(settings);
+    EngineCore lone_core(lone, lone_options, clock);
+    Log log;
+    lone_core.add(RequestId(1), std::move(wanted), [&log](TokenEvent&& event) { log.events.push_back(event); });
+    while (!lone_core.idle()) lone_core.step();
+    return log;
+  }
+  Log alone(Request wanted) { return alone(std::move(wanted), fake, options); }
   void finish_all() {
     for (int i = 0; i < 100000 && !core().idle(); ++i) core().step();
     ASSERT_TRUE(core().idle());

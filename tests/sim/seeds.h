@@ -1,7 +1,8 @@
 // Which seeds a random test runs. Without instructions 1 to `count`, so that a failure in one run is one in the next.
 //   BOREAS_SIM_SEED=s       from s on
-//   BOREAS_SIM_SCENARIOS=n  n of them, but not more than the test runs of its own accord (scenario_test runs any
-//   number) BOREAS_SIM_SECONDS=t    a long run: as many as fit, from a random seed on if none is given
+//   BOREAS_SIM_SCENARIOS=n  n of them; tests other than scenario_test run no more than of their own accord
+//   BOREAS_SIM_SECONDS=t    a long run: as many as fit, from a random seed on if none is given
+//
 // Tests name the seed in their failures: BOREAS_SIM_SEED=s BOREAS_SIM_SCENARIOS=1 replays it.
 #pragma once
 
