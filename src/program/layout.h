@@ -61,5 +61,7 @@ constexpr int32_t first_visible(int32_t position, bool sliding, int32_t window) 
 }
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+// In 32 bits, where the megakernel divides.
+constexpr int32_t ceil_div_32(int32_t a, int32_t b) { return (a + b - 1) / b; }
 
 }  // namespace boreas

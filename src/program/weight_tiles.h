@@ -28,14 +28,12 @@ constexpr int32_t kTileRowsMax = 16;
 
 // Rows of the tile that starts where `rows_left` rows are left, at least 1.
 constexpr int32_t tile_rows(int32_t rows_left) {
-  int32_t rows = kTileRowsMax;
-  while (rows > rows_left && rows > 1) rows /= 2;
-  return rows;
+  return rows_left >= 16 ? 16 : rows_left >= 8 ? 8 : rows_left >= 4 ? 4 : rows_left >= 2 ? 2 : 1;
 }
-constexpr int32_t blocks_of_columns(int32_t columns) { return static_cast<int32_t>(ceil_div(columns, kBlockColumns)); }
+constexpr int32_t blocks_of_columns(int32_t columns) { return ceil_div_32(columns, kBlockColumns); }
 constexpr int32_t blocks_per_piece(int32_t rows_of_tile) { return kPieceBytes / (rows_of_tile * kBlockRowBytes); }
 constexpr int32_t tile_pieces(int32_t rows_of_tile, int32_t columns) {
-  return static_cast<int32_t>(ceil_div(blocks_of_columns(columns), blocks_per_piece(rows_of_tile)));
+  return ceil_div_32(blocks_of_columns(columns), blocks_per_piece(rows_of_tile));
 }
 constexpr int32_t unit_tiles(int32_t rows) {
   int32_t tiles = rows / kTileRowsMax;
@@ -49,6 +47,7 @@ constexpr int32_t unit_pieces(int32_t rows, int32_t columns) {
   return pieces;
 }
 constexpr int64_t chunks_of_pieces(int64_t pieces) { return ceil_div(pieces, kPiecesPerChunk); }
+constexpr int32_t chunks_of_pieces(int32_t pieces) { return ceil_div_32(pieces, kPiecesPerChunk); }
 
 // Byte offset of an element in its unit. `columns` is a multiple of kBlockColumns.
 constexpr int64_t unit_element_offset(int32_t rows, int32_t columns, int32_t row, int32_t column) {

@@ -76,6 +76,7 @@ class Machine {
     if (silent_task >= 0) params.deadline = 1000;
     params.step = step_++;
     params.rows = static_cast<int32_t>(rows.size());
+    params.row_reciprocal = cuda::reciprocal_of(params.rows);
     for (size_t i = 0; i < rows.size(); ++i) fill_row(params, rows, i);
     register_all();
     emulation::GridOptions options;

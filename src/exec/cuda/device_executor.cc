@@ -290,6 +290,7 @@ class DeviceExecutor final : public Executor {
     params_.poll_pause = tuning.poll_pause;
     params_.step = launch.step;
     params_.rows = launch.plan.rows;
+    params_.row_reciprocal = reciprocal_of(launch.plan.rows);
     std::copy(launch.plan.row.begin(), launch.plan.row.end(), params_.row);
     for (int32_t row = 0; row < launch.plan.rows; ++row) rope_.fill(params_.row[row].position, params_.rope[row]);
     const size_t first = static_cast<size_t>(launch.place) * kRowsMax * sizeof(RowOutcome);

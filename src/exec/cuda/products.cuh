@@ -221,6 +221,11 @@ BOREAS_DEVICE void put_output(const Worker<C>& w, int32_t row, int32_t stride, i
 BOREAS_DEVICE uint32_t load_half(uint32_t address) {
   return load_shared_32(address & ~3u) >> (address % 4 * 8) & 0xffffu;
 }
+// `left` values, an even number, but at most six, at `source`, a multiple of 4, as the payload of a word.
+BOREAS_DEVICE void publish_pairs(Word* to, uint32_t source, int32_t left, uint32_t epoch) {
+  store_word(to, load_shared_32(source), left > 2 ? load_shared_32(source + 4) : 0,
+             left > 4 ? load_shared_32(source + 8) : 0, epoch);
+}
 // Values [first, first + 6) below `count` of a row at `source` as the payload of a word.
 BOREAS_DEVICE void publish_halves(Word* to, uint32_t source, int32_t first, int32_t count, uint32_t epoch) {
   uint32_t payload[3];

@@ -49,7 +49,7 @@ constexpr int32_t kThreads = kWarps * 32;
 constexpr int32_t kConsumerThreads = kConsumerWarps * 32;
 constexpr int32_t kMessengerThreads = kMessengerWarps * 32;
 
-constexpr int32_t words_of_halves(int32_t values) { return static_cast<int32_t>(ceil_div(values, kWordHalves)); }
+constexpr int32_t words_of_halves(int32_t values) { return ceil_div_32(values, kWordHalves); }
 
 // The longest slice of `total` over `parts`.
 constexpr int32_t slice_max(int32_t total, int32_t parts, int32_t granule = 1) {
@@ -109,6 +109,8 @@ struct Cut : Shape {
   // Where a cut is even, which the compiler knows, the general formulas (64-bit divisions) are not needed.
   static constexpr bool kEvenGroups =
       kWorkers % S::kKvHeads == 0 && kHeadQueryWidth % (2 * kGroupMin) == 0 && kHeadDim % (2 * kGroupMin) == 0;
+  // Of every worker, if all have as much; else 0.
+  static constexpr int32_t even_slice(int32_t total) { return total % kWorkers == 0 ? total / kWorkers : 0; }
   static constexpr Range slice_of(int32_t total, int32_t worker) {
     if (total % kWorkers == 0) return {worker * (total / kWorkers), total / kWorkers};
     return slice(total, kWorkers, worker);

@@ -68,7 +68,10 @@ struct Probe {
   int32_t norm_roundings;  // 2: x * scale is rounded to bf16 before the norm's weight, as transformers does; else once
 };
 
-constexpr uint32_t kCoarseClocks = 1024;      // deadlines are counted in
+constexpr uint32_t kCoarseClocks = 1024;  // deadlines are counted in
+// i / divisor = i * reciprocal_of(divisor) >> 16 for i < 8192 and divisors up to 8: no division in the kernel.
+constexpr uint32_t reciprocal_of(int32_t divisor) { return static_cast<uint32_t>((65536 + divisor - 1) / divisor); }
+
 constexpr uint64_t kNoRouter = ~uint64_t{0};  // LayerWeights::router of a dense layer
 
 struct LayerWeights {  // byte offsets in weights
@@ -109,6 +112,7 @@ struct StepParams {
   // ---- of the step
   uint32_t step;  // epochs are step * uses + use + 1
   int32_t rows;
+  uint32_t row_reciprocal;  // reciprocal_of(rows)
   RowPlan row[kRowsMax];
   float rope[kRowsMax][kHeadDim / 2][2];  // cosine and sine of each pair
   // ---- of the machine

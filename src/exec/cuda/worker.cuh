@@ -51,6 +51,14 @@ struct Worker {
   BOREAS_DEVICE int32_t messenger_thread() const { return thread & (kMessengerThreads - 1); }
   static_assert(kConsumerThreads == 256 && kMessengerThreads == 128);
   BOREAS_DEVICE int32_t rows() const { return row_count; }
+  // i < 8192 as (i / rows, i % rows).
+  struct OfRows {
+    int32_t index, row;
+  };
+  BOREAS_DEVICE OfRows by_rows(int32_t i) const {
+    const int32_t index = static_cast<int32_t>(static_cast<uint32_t>(i) * params.row_reciprocal >> 16);
+    return {index, i - index * row_count};
+  }
   // Of its KV head, and its place in it.
   BOREAS_DEVICE typename C::Group group() const { return C::group_of(worker()); }
   BOREAS_DEVICE int32_t group_index() const { return worker() - group().workers.first; }

@@ -69,7 +69,8 @@ struct Body<C, Op::kDown> {
     const auto flush = [&] {
       partials.complete();
       for (int32_t i = w.consumer_thread(); i < partials.collected() * w.rows(); i += kConsumerThreads) {
-        const int32_t row = i % w.rows(), column = first + i / w.rows(), at = (row * count + column) * 4;
+        const auto [index, row] = w.by_rows(i);
+        const int32_t column = first + index, at = (row * count + column) * 4;
         const float sum = (load_shared_float(residual + at) + load_shared_float(projected + at)) + partials.sum(i);
         uint32_t rounded = pack_bf16(sum, 0.0f) & 0xffffu;
         if constexpr (C::kProbed) {
@@ -90,7 +91,7 @@ struct Body<C, Op::kDown> {
       if (kTiles > 1) ++tile;
     }
     if (partials.collected() > 0) flush();
-    publish_outputs(w, task, w.rows(), count, C::kResidualWords);
+    publish_outputs<C::even_slice(C::kHidden)>(w, task, w.rows(), count, C::kResidualWords);
   }
 };
 

@@ -11,7 +11,9 @@ namespace boreas::cuda {
 struct StreamItem {
   LoadOp::Stream stream;
   int32_t layer, unit_bytes, unit_pieces, units, route_parity;
-  BOREAS_DEVICE int32_t chunks() const { return static_cast<int32_t>(chunks_of_pieces(units * unit_pieces)); }
+  BOREAS_DEVICE int32_t chunks() const { return chunks_of_pieces(units * unit_pieces); }
+  // Whether every piece is full, so that a unit's pieces lie at multiples of kPieceBytes.
+  BOREAS_DEVICE bool has_full_pieces() const { return unit_bytes == unit_pieces * kPieceBytes; }
 };
 
 template <class C>
@@ -28,41 +30,60 @@ BOREAS_DEVICE int32_t stream_columns(LoadOp::Stream stream) {
   }
 }
 
-// The region's base and the worker's offset in it, of weights that are not routed to or of one expert.
+// Where a worker's units of an item are: of an expert, or the only one.
+struct UnitAddresses {
+  const uint8_t* first;
+  int64_t expert_stride;  // 0: not routed
+
+  template <class C>
+  BOREAS_DEVICE const uint8_t* of(const Worker<C>& w, const StreamItem& item, int32_t unit) const {
+    return expert_stride == 0 ? first : first + w.expert_id(item.route_parity, unit) * expert_stride;
+  }
+};
+
 template <class C>
-BOREAS_DEVICE const uint8_t* unit_address(const Worker<C>& w, const StreamItem& item, int32_t unit) {
+BOREAS_DEVICE UnitAddresses unit_addresses(const Worker<C>& w, const StreamItem& item) {
   const LayerWeights& layer = w.params.layers[item.layer < 0 ? 0 : item.layer];
   const auto rows_before = [&](int32_t total) { return int64_t{C::slice_of(total, w.worker()).first}; };
-  int64_t offset = 0;
+  uint64_t region = 0;
+  int64_t offset = 0, stride = 0;
   switch (item.stream) {
     case LoadOp::kRouter:
-      offset = static_cast<int64_t>(layer.router) + rows_before(C::kExperts) * C::kHidden * 2;
+      region = layer.router;
+      offset = rows_before(C::kExperts) * C::kHidden * 2;
       break;
     case LoadOp::kQkv:
-      offset = static_cast<int64_t>(layer.qkv) + C::qkv_offset(w.worker());
+      region = layer.qkv;
+      offset = C::qkv_offset(w.worker());
       break;
     case LoadOp::kExpertUpGate:
-      offset = static_cast<int64_t>(layer.up_gate) + w.expert_id(item.route_parity, unit) * C::kExpertUpGateBytes +
-               2 * rows_before(C::kExpertWidth) * C::kHidden * 2;
+      region = layer.up_gate;
+      offset = 2 * rows_before(C::kExpertWidth) * C::kHidden * 2;
+      stride = C::kExpertUpGateBytes;
       break;
     case LoadOp::kDenseUpGate:
-      offset = static_cast<int64_t>(layer.up_gate) + 2 * rows_before(C::kDenseWidth) * C::kHidden * 2;
+      region = layer.up_gate;
+      offset = 2 * rows_before(C::kDenseWidth) * C::kHidden * 2;
       break;
     case LoadOp::kOutput:
-      offset = static_cast<int64_t>(layer.output) + rows_before(C::kHidden) * C::kQueryWidth * 2;
+      region = layer.output;
+      offset = rows_before(C::kHidden) * C::kQueryWidth * 2;
       break;
     case LoadOp::kExpertDown:
-      offset = static_cast<int64_t>(layer.down) + w.expert_id(item.route_parity, unit) * C::kExpertDownBytes +
-               rows_before(C::kHidden) * C::kExpertWidth * 2;
+      region = layer.down;
+      offset = rows_before(C::kHidden) * C::kExpertWidth * 2;
+      stride = C::kExpertDownBytes;
       break;
     case LoadOp::kDenseDown:
-      offset = static_cast<int64_t>(layer.down) + rows_before(C::kHidden) * C::kDenseWidth * 2;
+      region = layer.down;
+      offset = rows_before(C::kHidden) * C::kDenseWidth * 2;
       break;
     case LoadOp::kLmHead:
     default:
-      offset = static_cast<int64_t>(w.params.lm_head) + rows_before(C::kVocabulary) * C::kHidden * 2;
+      region = w.params.lm_head;
+      offset = rows_before(C::kVocabulary) * C::kHidden * 2;
   }
-  return w.params.weights + offset;
+  return {w.params.weights + region + offset, stride};
 }
 
 template <class C>
@@ -87,15 +108,9 @@ struct Body<C, Op::kLoad> {
   static BOREAS_DEVICE void issue(Worker<C>& w, const StreamItem& item, int32_t item_first, ProducerTurn& turn,
                                   uint64_t policy) {
     const int32_t end = item_first + item.chunks();
-    while (turn.has_chunk_before(end)) {
-      wait_for_stage(w, item, turn);
-      const uint32_t stage = w.ring() + turn.stage() * kStreamChunkBytes;
-      const uint32_t full = w.scratch(&ScratchMap::full) + turn.stage() * kBarrierBytes;
-      const int32_t chunk = turn.chunk() - item_first;
-      if (item.stream == LoadOp::kKvPages) copy_half_page(w, item, chunk, stage, full, policy);
-      else copy_pieces(w, item, chunk, stage, full, policy);
-      turn.advance();
-    }
+    if (!turn.has_chunk_before(end)) return;
+    if (item.stream == LoadOp::kKvPages) issue_pages(w, item, item_first, end, turn, policy);
+    else issue_weights(w, item, item_first, end, turn, policy);
   }
 
  private:
@@ -108,8 +123,14 @@ struct Body<C, Op::kLoad> {
     return pages;
   }
 
-  static BOREAS_DEVICE void wait_for_stage(Worker<C>& w, const StreamItem& item, const ProducerTurn& turn) {
-    const int32_t credits = w.params.credits[item.stream];
+  static BOREAS_DEVICE uint32_t stage_address(const Worker<C>& w, const ProducerTurn& turn) {
+    return w.ring() + turn.stage() * kStreamChunkBytes;
+  }
+  static BOREAS_DEVICE uint32_t full_barrier(const Worker<C>& w, const ProducerTurn& turn) {
+    return w.scratch(&ScratchMap::full) + turn.stage() * kBarrierBytes;
+  }
+  static BOREAS_DEVICE void wait_for_stage(Worker<C>& w, const StreamItem& item, int32_t credits,
+                                           const ProducerTurn& turn) {
     stagger(w.params);
     Deadline deadline(w.params, w.at);
     for (int32_t arrived;
@@ -120,37 +141,70 @@ struct Body<C, Op::kLoad> {
                kWaitChunkEmpty, turn.chunk());
   }
 
-  // Both pieces of a chunk in one copy where they are of one unit, else two.
-  static BOREAS_DEVICE void copy_pieces(Worker<C>& w, const StreamItem& item, int32_t chunk, uint32_t stage,
-                                        uint32_t full, uint64_t policy) {
-    const int32_t columns = stream_columns<C>(item.stream), rows = item.unit_bytes / (columns * 2);
-    const int32_t first = chunk * kPiecesPerChunk, second = first + 1;
-    const int32_t unit = first / item.unit_pieces;
-    const PiecePlace place = piece_place(rows, columns, first - unit * item.unit_pieces);
-    const uint8_t* from = unit_address(w, item, unit) + place.offset;
-    const bool has_second = second < item.units * item.unit_pieces;
-    const int32_t other_unit = second / item.unit_pieces;
-    const PiecePlace other =
-        has_second ? piece_place(rows, columns, second - other_unit * item.unit_pieces) : PiecePlace{};
-    mbarrier_arrive_expect(full, static_cast<uint32_t>(place.bytes + other.bytes));
-    if (has_second && other_unit == unit) {
-      bulk_copy(stage, from, static_cast<uint32_t>(place.bytes + other.bytes), full, policy);
-      return;
+  // A piece on its way through an item: which one of which unit. One lane computes it chunk by chunk, so it steps
+  // instead of dividing.
+  struct PieceCursor {
+    int32_t unit = 0, piece = 0;
+    BOREAS_DEVICE void step(const StreamItem& item, int32_t pieces) {
+      piece += pieces;
+      while (piece >= item.unit_pieces) {
+        piece -= item.unit_pieces;
+        ++unit;
+      }
     }
-    bulk_copy(stage, from, static_cast<uint32_t>(place.bytes), full, policy);
-    if (has_second)
-      bulk_copy(stage + place.bytes, unit_address(w, item, other_unit) + other.offset,
-                static_cast<uint32_t>(other.bytes), full, policy);
+  };
+
+  // Both pieces of a chunk in one copy where they are of one unit, else two.
+  static BOREAS_DEVICE void issue_weights(Worker<C>& w, const StreamItem& item, int32_t item_first, int32_t end,
+                                          ProducerTurn& turn, uint64_t policy) {
+    const UnitAddresses units = unit_addresses(w, item);
+    const bool full = item.has_full_pieces();
+    const int32_t credits = w.params.credits[item.stream], step = kPiecesPerChunk * w.params.producers;
+    PieceCursor at;
+    at.step(item, kPiecesPerChunk * (turn.chunk() - item_first));
+    BOREAS_NO_UNROLL
+    while (turn.has_chunk_before(end)) {
+      const uint8_t* unit = units.of(w, item, at.unit);
+      PieceCursor next = at;
+      next.step(item, 1);
+      const PiecePlace first = place_of(item, full, at.piece);
+      const PiecePlace second = next.unit < item.units ? place_of(item, full, next.piece) : PiecePlace{};
+      wait_for_stage(w, item, credits, turn);
+      const uint32_t stage = stage_address(w, turn), barrier = full_barrier(w, turn);
+      const uint32_t first_bytes = static_cast<uint32_t>(first.bytes);
+      mbarrier_arrive_expect(barrier, first_bytes + static_cast<uint32_t>(second.bytes));
+      const bool together = next.unit == at.unit;
+      bulk_copy(stage, unit + first.offset, together ? first_bytes + static_cast<uint32_t>(second.bytes) : first_bytes,
+                barrier, policy);
+      if (!together && second.bytes > 0)
+        bulk_copy(stage + first_bytes, units.of(w, item, next.unit) + second.offset,
+                  static_cast<uint32_t>(second.bytes), barrier, policy);
+      turn.advance();
+      if (turn.has_chunk_before(end)) at.step(item, step);
+    }
+  }
+  static BOREAS_DEVICE PiecePlace place_of(const StreamItem& item, bool full, int32_t piece) {
+    if (full) return {int64_t{piece} * kPieceBytes, kPieceBytes};
+    const int32_t columns = stream_columns<C>(item.stream);
+    return piece_place(item.unit_bytes / (columns * 2), columns, piece);
   }
 
-  static BOREAS_DEVICE void copy_half_page(Worker<C>& w, const StreamItem& item, int32_t chunk, uint32_t stage,
-                                           uint32_t full, uint64_t policy) {
+  static BOREAS_DEVICE void issue_pages(Worker<C>& w, const StreamItem& item, int32_t item_first, int32_t end,
+                                        ProducerTurn& turn, uint64_t policy) {
     const bool sliding = is_sliding(w, item);
-    int32_t page = chunk / 2, row = 0;
-    for (int32_t count; page >= (count = w.page_count(row, sliding)); ++row) page -= count;
-    const int32_t id = Worker<C>::load_page_id(w.page_list(row, sliding) + page * 2);
-    mbarrier_arrive_expect(full, kKvHalfBytes);
-    bulk_copy(stage, w.page(id, sliding, item.layer) + chunk % 2 * kKvHalfBytes, kKvHalfBytes, full, policy);
+    const int32_t credits = w.params.credits[item.stream];
+    BOREAS_NO_UNROLL
+    for (; turn.has_chunk_before(end); turn.advance()) {
+      const int32_t chunk = turn.chunk() - item_first;
+      int32_t page = chunk / 2, row = 0;
+      for (int32_t count; page >= (count = w.page_count(row, sliding)); ++row) page -= count;
+      const int32_t id = Worker<C>::load_page_id(w.page_list(row, sliding) + page * 2);
+      const uint8_t* from = w.page(id, sliding, item.layer) + chunk % 2 * kKvHalfBytes;
+      wait_for_stage(w, item, credits, turn);
+      const uint32_t barrier = full_barrier(w, turn);
+      mbarrier_arrive_expect(barrier, kKvHalfBytes);
+      bulk_copy(stage_address(w, turn), from, kKvHalfBytes, barrier, policy);
+    }
   }
 };
 

@@ -37,17 +37,22 @@ BOREAS_DEVICE Publication begin_publication(Worker<C>& w, const Task& task) {
 
 // All consumers have put their outputs, [vectors][count] bf16 in the scratch: out they go, vector by vector, this
 // worker's words of `stride_words` each ([vector][worker][word]).
-template <class C>
+// kCount: what count always is, where the compiler knows it; 0: it does not.
+template <int32_t kCount, class C>
 BOREAS_DEVICE void publish_outputs(Worker<C>& w, const Task& task, int32_t vectors, int32_t count,
                                    int32_t stride_words) {
   named_barrier(kConsumersMeet, kConsumerThreads);
   if (is_silent(w, task)) return;
   const Publication to = begin_publication(w, task);
+  if (kCount > 0) count = kCount;
   const int32_t words = words_of_halves(count);
   for (int32_t i = w.consumer_thread(); i < vectors * words; i += kConsumerThreads) {
     const int32_t vector = i / words, word = i % words;
-    publish_halves(to.half + (vector * C::kWorkers + w.worker()) * stride_words + word,
-                   w.scratch(&ScratchMap::outputs) + vector * count * 2, word * kWordHalves, count, to.epoch);
+    Word* at = to.half + (vector * C::kWorkers + w.worker()) * stride_words + word;
+    const uint32_t from = w.scratch(&ScratchMap::outputs) + vector * count * 2;
+    if (kCount > 0 && kCount % 2 == 0)
+      publish_pairs(at, from + word * kWordPayloadBytes, count - word * kWordHalves, to.epoch);
+    else publish_halves(at, from, word * kWordHalves, count, to.epoch);
   }
 }
 

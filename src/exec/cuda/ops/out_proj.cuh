@@ -13,8 +13,10 @@ struct Body<C, Op::kOutProj> {
     const uint32_t projected = w.slot(Slot::kProjected);
     stream_products<C::kQueryWidth, kHeightsOfSlices<C::kHidden, C::kWorkers>>(
         w, stream, 1, count, x, [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
-          for (int32_t i = w.consumer_thread(); i < rows * w.rows(); i += kConsumerThreads)
-            store_shared_float(projected + (i % w.rows() * count + begin + i / w.rows()) * 4, sums.sum(i));
+          for (int32_t i = w.consumer_thread(); i < rows * w.rows(); i += kConsumerThreads) {
+            const auto [column, row] = w.by_rows(i);
+            store_shared_float(projected + (row * count + begin + column) * 4, sums.sum(i));
+          }
         });
   }
 };

@@ -20,7 +20,8 @@ struct Body<C, Op::kQkv> {
     stream_products<C::kHidden, kHeights>(
         w, stream, 1, count, x, [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
           for (int32_t i = w.consumer_thread(); i < rows / 2 * w.rows(); i += kConsumerThreads) {
-            const int32_t pair = i / w.rows(), row = i % w.rows(), value = begin + 2 * pair;
+            const auto [pair, row] = w.by_rows(i);
+            const int32_t value = begin + 2 * pair;
             float even = sums.sum(2 * pair * w.rows() + row), odd = sums.sum((2 * pair + 1) * w.rows() + row);
             if (rope && value < q.count + k.count) {
               const int32_t dim = (value < q.count ? q.first + value : k.first + value - q.count) % kHeadDim;
@@ -32,7 +33,7 @@ struct Body<C, Op::kQkv> {
             store_shared_32(w.scratch(&ScratchMap::outputs) + (row * count + value) * 2, pack_bf16(even, odd));
           }
         });
-    publish_outputs(w, task, w.rows(), count, C::kQkvWords);
+    publish_outputs<C::kEvenGroups ? C::kQSliceMax + 2 * C::kKvSliceMax : 0>(w, task, w.rows(), count, C::kQkvWords);
   }
 };
 

@@ -15,9 +15,9 @@ struct Body<C, Op::kRouterLogits> {
     const RowsOperand x(w.slot(Slot::kNormed), w.rows(), w.lane());
     stream_products<C::kHidden, kHeightsOfSlices<C::kExperts, C::kWorkers>>(
         w, stream, 1, count, x, [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
-          const int32_t sixths = words_of_halves(w.rows());
+          const int32_t sixths = w.rows() <= kWordHalves ? 1 : 2;
           for (int32_t i = w.consumer_thread(); i < rows * sixths; i += kConsumerThreads) {
-            const int32_t expert = i / sixths, sixth = i % sixths;
+            const int32_t expert = sixths == 1 ? i : i >> 1, sixth = i - expert * sixths;
             uint32_t payload[3];
             BOREAS_UNROLL
             for (int32_t k = 0; k < 3; ++k) {

@@ -11,6 +11,7 @@ BOREAS_DEVICE float swiglu(float gate, float up) { return gate / (1.0f + exp2_ap
 
 template <class C>
 struct Body<C, Op::kUpGate> {
+  static constexpr int32_t kExpertSlice = C::even_slice(C::kExpertWidth);
   static constexpr uint32_t kHeights =
       kHeightsOfSlices<C::kExpertWidth, C::kWorkers, 2> | kHeightsOfSlices<C::kDenseWidth, C::kWorkers, 2>;
 
@@ -25,16 +26,17 @@ struct Body<C, Op::kUpGate> {
     stream_products<C::kHidden, kHeights>(
         w, stream, units, 2 * count, x, [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
           for (int32_t i = w.consumer_thread(); i < rows / 2 * w.rows(); i += kConsumerThreads) {
-            const int32_t pair = i / w.rows(), row = i % w.rows();
-            const int32_t all = begin / 2 + pair, unit = all / count;
+            const auto [pair, row] = w.by_rows(i);
+            const int32_t all = begin / 2 + pair, unit = all / (kExpertSlice > 0 && routed ? kExpertSlice : count);
             const int32_t choice = routed ? w.choice_of(parity, unit, row) : 0;
             if (choice < 0) continue;
             const float gate = sums.sum(2 * pair * w.rows() + row), up = sums.sum((2 * pair + 1) * w.rows() + row);
-            put_output(w, row, stride, choice * count + all % count, swiglu(gate, up));
+            put_output(w, row, stride, choice * count + all - unit * count, swiglu(gate, up));
           }
         });
     const int32_t vectors = routed ? w.rows() * C::kExpertsPerToken : w.rows();  // row * choices + choice
-    publish_outputs(w, task, vectors, count, routed ? C::kExpertWords : C::kDenseWords);
+    if (routed) publish_outputs<C::even_slice(C::kExpertWidth)>(w, task, vectors, count, C::kExpertWords);
+    else publish_outputs<C::even_slice(C::kDenseWidth)>(w, task, vectors, count, C::kDenseWords);
   }
 };
 
