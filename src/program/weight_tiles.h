@@ -31,7 +31,10 @@ constexpr int32_t tile_rows(int32_t rows_left) {
   return rows_left >= 16 ? 16 : rows_left >= 8 ? 8 : rows_left >= 4 ? 4 : rows_left >= 2 ? 2 : 1;
 }
 constexpr int32_t blocks_of_columns(int32_t columns) { return ceil_div_32(columns, kBlockColumns); }
-constexpr int32_t blocks_per_piece(int32_t rows_of_tile) { return kPieceBytes / (rows_of_tile * kBlockRowBytes); }
+constexpr int32_t blocks_per_piece(int32_t rows_of_tile) {
+  static_assert(kPieceBytes == 128 * kBlockRowBytes);
+  return rows_of_tile == 16 ? 8 : rows_of_tile == 8 ? 16 : rows_of_tile == 4 ? 32 : rows_of_tile == 2 ? 64 : 128;
+}
 constexpr int32_t tile_pieces(int32_t rows_of_tile, int32_t columns) {
   return ceil_div_32(blocks_of_columns(columns), blocks_per_piece(rows_of_tile));
 }

@@ -27,9 +27,14 @@ constexpr int32_t kLaunchRegisters = 128;
 constexpr int32_t kConsumerRegisters = 144, kMessengerRegisters = 152, kHelperRegisters = 72;
 static_assert(8 * kConsumerRegisters + 4 * kMessengerRegisters + 4 * kHelperRegisters <= kWarps * kLaunchRegisters);
 
+// Products of one loop; the others have a body of their own.
+constexpr bool is_plain_product(Op op) {
+  return op == Op::kRouterLogits || op == Op::kQkv || op == Op::kUpGate || op == Op::kOutProj;
+}
+
 template <class C, Role kRole, Op kOp, class... Stream>
 BOREAS_DEVICE void run_if_of_role(Worker<C>& w, const Task& task, Stream&... stream) {
-  if constexpr (op_role(kOp) == kRole) Body<C, kOp>::run(w, stream..., task);
+  if constexpr (op_role(kOp) == kRole && !is_plain_product(kOp)) Body<C, kOp>::run(w, stream..., task);
 }
 
 template <class C, Role kRole, class... Stream>
@@ -44,6 +49,35 @@ BOREAS_DEVICE void run_body(Worker<C>& w, const Task& task, Stream&... stream) {
   }
 }
 
+// Calls with a Body of plain products.
+template <class C, class Call>
+BOREAS_DEVICE void with_product(Op op, Call call) {
+  switch (op) {
+    case Op::kRouterLogits:
+      return call(Body<C, Op::kRouterLogits>{});
+    case Op::kQkv:
+      return call(Body<C, Op::kQkv>{});
+    case Op::kUpGate:
+      return call(Body<C, Op::kUpGate>{});
+    default:
+      return call(Body<C, Op::kOutProj>{});
+  }
+}
+template <class C>
+BOREAS_DEVICE void run_product(Worker<C>& w, StreamTaker& stream, const Task& task) {
+  const Op op = static_cast<Op>(task.op());
+  Product product;
+  Outputs outputs;
+  with_product<C>(op, [&](auto body) {
+    product = decltype(body)::begin(w, task);
+    outputs = decltype(body)::outputs(w, task);
+  });
+  stream_product(w, stream, product, [&](int32_t first, int32_t rows, const Partials<C>& sums) {
+    with_product<C>(op, [&](auto body) { decltype(body)::flush(w, task, first, rows, sums); });
+  });
+  if (outputs.count > 0) publish_outputs(w, task, outputs);
+}
+
 template <class C>
 BOREAS_DEVICE void run_consumer(Worker<C>& w) {
   StreamTaker stream(w.params);
@@ -53,7 +87,8 @@ BOREAS_DEVICE void run_consumer(Worker<C>& w) {
     w.at.begin_task(task.index);
     w.wait_barriers(task);
     w.at.mark(Moment::kReady);
-    run_body<C, Role::kConsumer>(w, task, stream);
+    if (is_plain_product(static_cast<Op>(task.op()))) run_product(w, stream, task);
+    else run_body<C, Role::kConsumer>(w, task, stream);
     w.arrive(task);
     w.at.mark(Moment::kDone);
     if (w.consumer_thread() == 0) w.at.record(w.params);
@@ -134,22 +169,28 @@ BOREAS_DEVICE void run_arrivals(Worker<C>& w) {
   }
 }
 
-// The ids of this worker's pages, by row, pool, piece and page: fetched once, for all layers.
+// The ids of this worker's pages: fetched once, for all layers.
 template <class C>
 BOREAS_DEVICE void list_pages(Worker<C>& w) {
   const Range pieces = w.own_pieces();
-  for (int32_t row = 0; row < w.rows(); ++row) {
-    const RowPlan& plan = w.params.row[row];
-    for (int32_t sliding = 0; sliding < 2; ++sliding) {
+  BOREAS_NO_UNROLL
+  for (int32_t sliding = 0; sliding < 2; ++sliding) {
+    const uint32_t list = w.page_list(sliding != 0);
+    int32_t end = 0;
+    BOREAS_NO_UNROLL
+    for (int32_t row = 0; row < w.rows(); ++row) {
+      const RowPlan& plan = w.params.row[row];
       const int32_t* table =
           w.params.page_tables + (sliding ? plan.page_table_sliding - plan.sliding_first : plan.page_table_full);
-      uint32_t to = w.page_list(row, sliding != 0);
+      BOREAS_NO_UNROLL
       for (int32_t piece = pieces.first; piece < pieces.end(); ++piece) {
         const auto run = w.pages_of(row, piece, sliding != 0);
+        BOREAS_NO_UNROLL
         for (int32_t i = w.lane(); i < run.count; i += 32)
-          store_shared_16(to + i * 2, load_constant_32(table + run.first + i * kAttentionPieces));
-        to += run.count * 2;
+          store_shared_16(list + (end + i) * 2, load_constant_32(table + run.first + i * kAttentionPieces));
+        end += run.count;
       }
+      if (w.lane() == 0) store_shared_32(w.page_end_address(row, sliding != 0), static_cast<uint32_t>(end));
     }
   }
   warp_sync();

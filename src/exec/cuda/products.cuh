@@ -14,33 +14,26 @@
 
 namespace boreas::cuda {
 
-template <int32_t kValue>
-struct Constant {
-  static constexpr int32_t value = kValue;
+// Where this lane finds B: 16 bytes of every block of 32 columns.
+struct Operand {
+  uint32_t address = 0;  // of block 0
+  uint32_t step = 0;     // from block to block
+  bool present = false;  // false: zero, a plan row that does not exist (or did not choose this expert)
+
+  BOREAS_DEVICE Vec4 load(uint32_t at) const { return present ? load_shared_128(at) : Vec4{0, 0, 0, 0}; }
 };
+// Activations in slot layout (activation_offset): all plan rows.
+template <class C>
+BOREAS_DEVICE Operand rows_operand(const Worker<C>& w, Slot slot) {
+  return {w.slot(slot) + w.lane() / 4 * kBlockRowBytes + w.lane() % 4 * 16,
+          static_cast<uint32_t>(w.rows() * kBlockRowBytes), w.lane() / 4 < w.rows()};
+}
 
-// Activations in slot layout (activation_offset): the operand of all plan rows.
-struct RowsOperand {
-  uint32_t address;  // of this lane's 16 bytes of block 0; lanes of absent rows: unused
-  uint32_t block_stride;
-  bool present;
-
-  BOREAS_DEVICE RowsOperand(uint32_t slot, int32_t rows, int32_t lane)
-      : address(slot + (lane / 4) * kBlockRowBytes + lane % 4 * 16),
-        block_stride(rows * kBlockRowBytes),
-        present(lane / 4 < rows) {}
-  BOREAS_DEVICE Vec4 load(int32_t block) const {
-    return present ? load_shared_128(address + block * block_stride) : Vec4{0, 0, 0, 0};
-  }
-};
-
-// One row-major vector a plan row, at any address (inner activations of the expert a row chose).
-struct VectorOperand {
-  uint32_t address;  // of this lane's 16 bytes of block 0
-  bool present;
-  BOREAS_DEVICE Vec4 load(int32_t block) const {
-    return present ? load_shared_128(address + block * kBlockRowBytes) : Vec4{0, 0, 0, 0};
-  }
+// What a product streams, and what it multiplies that with: units of [rows, 32 * blocks].
+struct Product {
+  int32_t units = 0, rows = 0, blocks = 0;
+  bool whole_chunks = false;  // no chunk holds two tiles, whatever the unit
+  Operand x;
 };
 
 // A warp's sums of one tile: even and odd ones of its blocks apart, so that no MMA waits for the one before it.
@@ -49,28 +42,51 @@ struct TileSums {
   BOREAS_DEVICE float sum(int32_t i) const { return part[0][i] + part[1][i]; }
 };
 
-// sums += this warp's blocks among kCount contiguous ones of a tile, which begin at `from` with the tile's block
-// `first`.
-template <int32_t kHeight, int32_t kCount, class Operand>
-BOREAS_DEVICE void multiply_blocks(TileSums& sums, uint32_t from, int32_t first, const Operand& x, int32_t warp,
-                                   int32_t lane) {
-  constexpr int32_t kRounds = static_cast<int32_t>(ceil_div(kCount, kConsumerWarps));
-  constexpr bool kWhole = kCount % kConsumerWarps == 0;
-  constexpr uint32_t kBlockBytes = kHeight * kBlockRowBytes;
+// kRounds of this warp's blocks: loads first, so that they overlap.
+template <int32_t kRounds>
+BOREAS_DEVICE void multiply_rounds(TileSums& sums, uint32_t weights, uint32_t weights_step, uint32_t x, uint32_t x_step,
+                                   const Operand& operand, bool has_low, bool has_high) {
   constexpr Vec4 kZero{0, 0, 0, 0};
-  const bool has_row = kHeight >= 8 || lane / 4 < kHeight;
-  const uint32_t at = from + warp * kBlockBytes + lane * 16;
+  Vec4 low[kRounds], high[kRounds], b[kRounds];
   BOREAS_UNROLL
-  for (int32_t round = 0; round < kRounds; ++round) {
-    const int32_t block = warp + round * kConsumerWarps;
-    if (!kWhole && block >= kCount) break;
-    const uint32_t here = at + round * kConsumerWarps * kBlockBytes;
-    const Vec4 low = has_row ? load_shared_128(here) : kZero;
-    const Vec4 high = kHeight == 16 ? load_shared_128(here + 512) : kZero;
-    const Vec4 b = x.load(first + block);
-    mma_bf16(sums.part[round % 2], low.x, high.x, low.y, high.y, b.x, b.y);
-    mma_bf16(sums.part[round % 2], low.z, high.z, low.w, high.w, b.z, b.w);
+  for (int32_t k = 0; k < kRounds; ++k) {
+    const uint32_t at = weights + static_cast<uint32_t>(k) * weights_step;
+    low[k] = has_low ? load_shared_128(at) : kZero;
+    high[k] = has_high ? load_shared_128(at + 512) : kZero;
+    b[k] = operand.load(x + static_cast<uint32_t>(k) * x_step);
   }
+  BOREAS_UNROLL
+  for (int32_t k = 0; k < kRounds; ++k) {
+    mma_bf16(sums.part[k % 2], low[k].x, high[k].x, low[k].y, high[k].y, b[k].x, b[k].y);
+    mma_bf16(sums.part[k % 2], low[k].z, high[k].z, low[k].w, high[k].w, b[k].z, b[k].w);
+  }
+}
+
+// sums += this warp's blocks among `count` contiguous ones of a tile, which begin at `from` with the tile's block
+// `first`. One copy of this code serves all heights: what runs once an op is fetched from afar each time.
+template <class C>
+BOREAS_DEVICE void multiply_blocks(const Worker<C>& w, TileSums& sums, uint32_t from, int32_t height, int32_t first,
+                                   int32_t count, const Operand& operand) {
+  const int32_t warp = w.warp(), lane = w.lane();
+  const uint32_t block_bytes = static_cast<uint32_t>(height * kBlockRowBytes), step = kConsumerWarps * block_bytes;
+  const uint32_t x_step = kConsumerWarps * operand.step;
+  const bool has_low = lane / 4 < height, has_high = height == kTileRowsMax;
+  uint32_t weights = from + static_cast<uint32_t>(warp) * block_bytes + static_cast<uint32_t>(lane * 16);
+  uint32_t x = operand.address + static_cast<uint32_t>(first + warp) * operand.step;
+  int32_t rounds = (count - warp + kConsumerWarps - 1) >> 3;
+  static_assert(kConsumerWarps == 8);
+  BOREAS_NO_UNROLL
+  for (; rounds >= 4; rounds -= 4) {
+    multiply_rounds<4>(sums, weights, step, x, x_step, operand, has_low, has_high);
+    weights += 4 * step;
+    x += 4 * x_step;
+  }
+  if (rounds >= 2) {
+    multiply_rounds<2>(sums, weights, step, x, x_step, operand, has_low, has_high);
+    weights += 2 * step;
+    x += 2 * x_step;
+  }
+  if (rounds & 1) multiply_rounds<1>(sums, weights, step, x, x_step, operand, has_low, has_high);
 }
 
 // The heights of the tiles of units, as a set: bit 4 for 16 rows down to bit 0 for one.
@@ -83,64 +99,36 @@ template <int32_t kTotal, int32_t kParts, int32_t kPair = 1>
 constexpr uint32_t kHeightsOfSlices = kTotal % kParts == 0 ? tile_heights(kTotal / kParts * kPair) : kAllHeights;
 
 // Whether every tile of such heights is a whole number of full chunks, so that a chunk never holds two of them.
-template <int32_t kColumns, uint32_t kHeights>
-constexpr bool chunks_are_whole() {
+constexpr bool chunks_are_whole(int32_t columns, uint32_t heights) {
   for (int32_t height = 1; height <= kTileRowsMax; height *= 2) {
-    const bool whole = blocks_of_columns(kColumns) % (kPiecesPerChunk * blocks_per_piece(height)) == 0;
-    if ((kHeights & static_cast<uint32_t>(height)) != 0 && !whole) return false;
+    const bool whole = blocks_of_columns(columns) % (kPiecesPerChunk * blocks_per_piece(height)) == 0;
+    if ((heights & static_cast<uint32_t>(height)) != 0 && !whole) return false;
   }
   return true;
 }
 
-template <int32_t kHeight, int32_t kColumns, bool kWholeChunks, class C, class Operand>
-BOREAS_DEVICE TileSums stream_tile(const Worker<C>& w, StreamTaker& stream, const Operand& x) {
-  constexpr int32_t kBlocks = blocks_of_columns(kColumns), kEach = blocks_per_piece(kHeight);
-  constexpr int32_t kFull = kBlocks / kEach, kRest = kBlocks % kEach;
+template <class C>
+BOREAS_DEVICE TileSums stream_tile(const Worker<C>& w, StreamTaker& stream, const Product& product, int32_t height) {
+  const int32_t each = blocks_per_piece(height);
   TileSums sums;
-  if constexpr (kWholeChunks) {
-    BOREAS_NO_UNROLL
-    for (int32_t first = 0; first < kBlocks; first += kPiecesPerChunk * kEach) {
+  BOREAS_NO_UNROLL
+  for (int32_t first = 0; first < product.blocks;) {
+    const int32_t left = product.blocks - first;
+    if (product.whole_chunks) {
       const uint32_t chunk = stream.begin_chunk(w.params, w.at);
-      multiply_blocks<kHeight, kPiecesPerChunk * kEach>(sums, chunk, first, x, w.warp(), w.lane());
+      multiply_blocks(w, sums, chunk, height, first, kPiecesPerChunk * each, product.x);
       stream.end_chunk(w.params);
-    }
-  } else {
-    BOREAS_NO_UNROLL
-    for (int32_t piece = 0; piece < kFull; ++piece) {
-      const uint32_t from = stream.begin_piece(w.params, w.at);
-      multiply_blocks<kHeight, kEach>(sums, from, piece * kEach, x, w.warp(), w.lane());
-      stream.end_piece(w.params, kPieceBytes);
-    }
-    if constexpr (kRest > 0) {
-      const uint32_t from = stream.begin_piece(w.params, w.at);
-      multiply_blocks<kHeight, kRest>(sums, from, kFull * kEach, x, w.warp(), w.lane());
-      stream.end_piece(w.params, kRest * kHeight * kBlockRowBytes);
+      first += kPiecesPerChunk * each;
+    } else {
+      const int32_t count = left < each ? left : each;
+      const uint32_t piece = stream.begin_piece(w.params, w.at);
+      multiply_blocks(w, sums, piece, height, first, count, product.x);
+      stream.end_piece(w.params, count * height * kBlockRowBytes);
+      first += count;
     }
   }
   return sums;
 }
-
-// One tile of a unit of [.., kColumns]. kHeights: what the unit's tiles may have; only these are compiled.
-template <int32_t kColumns, uint32_t kHeights, class C, class Operand>
-BOREAS_DEVICE TileSums stream_tile_of(const Worker<C>& w, StreamTaker& stream, int32_t height, const Operand& x) {
-  constexpr bool kWhole = chunks_are_whole<kColumns, kHeights>();
-  TileSums sums;
-  const auto run = [&](auto constant) {
-    constexpr int32_t kHeight = decltype(constant)::value;
-    if constexpr ((kHeights & kHeight) != 0) {
-      if (kHeights == kHeight || height == kHeight) sums = stream_tile<kHeight, kColumns, kWhole>(w, stream, x);
-    }
-  };
-  run(Constant<16>{});
-  run(Constant<8>{});
-  run(Constant<4>{});
-  run(Constant<2>{});
-  run(Constant<1>{});
-  return sums;
-}
-
-// As a tile's height: behind the last one, and no room for it.
-constexpr int32_t kRowsEnd = 1 << 20;
 
 // Partial sums of consecutive matrix rows on their way to an epilogue. Entry i * rows + r: matrix row i (counted from
 // the first one collected), plan row r. The two halves take turns across ops as well: a half is written again only
@@ -149,65 +137,75 @@ template <class C>
 class Partials {
  public:
   BOREAS_DEVICE explicit Partials(Worker<C>& w)
-      : half_(w.partial_half),
-        base_(w.scratch(&ScratchMap::partials)),
-        capacity_(partial_entries(w.rows())),
-        rows_(w.rows()) {}
+      : half_(w.partial_half), rows_(w.rows()), capacity_(partial_entries(w.rows())) {
+    begin(w);
+  }
 
   BOREAS_DEVICE bool has_room(int32_t matrix_rows) const { return (collected_ + matrix_rows) * rows_ <= capacity_; }
   BOREAS_DEVICE int32_t collected() const { return collected_; }
 
-  // Takes a finished tile's sums of this warp.
-  BOREAS_DEVICE void collect(const TileSums& sums, int32_t tile_count, int32_t warp, int32_t lane) {
-    BOREAS_UNROLL
-    for (int32_t i = 0; i < 4; ++i) {
-      const int32_t row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
-      if (row < tile_count && column < rows_)
-        store_shared_float(address((collected_ + row) * rows_ + column) + warp * 4, sums.sum(i));
+  // Takes a finished tile's sums of this warp: rows lane / 4 and 8 more, columns 2 (lane % 4) and the next.
+  BOREAS_DEVICE void collect(const TileSums& sums, int32_t height, int32_t lane) {
+    const int32_t row = lane / 4, column = lane % 4 * 2;
+    const uint32_t step = static_cast<uint32_t>(rows_ * kEntryBytes);
+    const bool first = column < rows_, second = column + 1 < rows_;
+    if (row < height) {
+      if (first) store_shared_float(to_, sums.sum(0));
+      if (second) store_shared_float(to_ + kEntryBytes, sums.sum(1));
     }
-    collected_ += tile_count;
+    if (row + 8 < height) {
+      if (first) store_shared_float(to_ + 8 * step, sums.sum(2));
+      if (second) store_shared_float(to_ + 8 * step + kEntryBytes, sums.sum(3));
+    }
+    collected_ += height;
+    to_ += static_cast<uint32_t>(height) * step;
   }
   // All warps have collected the same tiles: sum(entry) is valid until the flush after the next one.
   BOREAS_DEVICE void complete() { named_barrier(kConsumersMeet, kConsumerThreads); }
   BOREAS_DEVICE float sum(int32_t entry) const {
-    const Vec4 a = load_shared_128(address(entry)), b = load_shared_128(address(entry) + 16);
+    const uint32_t at = base_ + static_cast<uint32_t>(entry * kEntryBytes);
+    const Vec4 a = load_shared_128(at), b = load_shared_128(at + 16);
     return ((float_of(a.x) + float_of(a.y)) + (float_of(a.z) + float_of(a.w))) +
            ((float_of(b.x) + float_of(b.y)) + (float_of(b.z) + float_of(b.w)));
   }
-  BOREAS_DEVICE void next_half() {
+  BOREAS_DEVICE void next_half(const Worker<C>& w) {
     half_ ^= 1;
     collected_ = 0;
+    begin(w);
   }
 
  private:
-  BOREAS_DEVICE uint32_t address(int32_t entry) const { return base_ + (half_ * capacity_ + entry) * kEntryBytes; }
+  BOREAS_DEVICE void begin(const Worker<C>& w) {
+    base_ = w.scratch(&ScratchMap::partials) + static_cast<uint32_t>(half_ * capacity_ * kEntryBytes);
+    to_ = base_ + static_cast<uint32_t>((w.lane() / 4 * rows_ + w.lane() % 4 * 2) * kEntryBytes + w.warp() * 4);
+  }
   int32_t& half_;
-  uint32_t base_;
-  int32_t capacity_, rows_, collected_ = 0;
+  int32_t rows_, capacity_, collected_ = 0;
+  uint32_t base_ = 0, to_ = 0;  // of the half; where this lane's next sum goes
 };
 
-// Streams `units` units of [matrix_rows, kColumns], matrix_rows > 0, and calls flush(first, count, partials) for
-// consecutive runs of their rows (numbered through all units), all threads of the consumer together. x is B; kHeights
-// as in stream_tile_of.
-template <int32_t kColumns, uint32_t kHeights, class C, class Operand, class Flush>
-BOREAS_DEVICE void stream_products(Worker<C>& w, StreamTaker& stream, int32_t units, int32_t matrix_rows,
-                                   const Operand& x, Flush flush) {
+// Streams a product and calls flush(first, count, partials) for consecutive runs of its rows (numbered through all
+// units), all threads of the consumer together.
+template <class C, class Flush>
+BOREAS_DEVICE void stream_product(Worker<C>& w, StreamTaker& stream, const Product& product, Flush flush) {
+  if (product.rows == 0) return;
   Partials<C> partials(w);
-  int32_t first = 0, unit = 0, left = matrix_rows;
+  int32_t first = 0, unit = 0, left = product.rows;
   BOREAS_NO_UNROLL
   while (true) {
-    const int32_t height = unit < units ? tile_rows(left) : kRowsEnd;
-    if (!partials.has_room(height) && partials.collected() > 0) {  // the only place: flush is inlined once
+    const bool end = unit == product.units;
+    const int32_t height = tile_rows(left);
+    if (partials.collected() > 0 && (end || !partials.has_room(height))) {  // the only place: flush is inlined once
       partials.complete();
       flush(first, partials.collected(), partials);
       first += partials.collected();
-      partials.next_half();
+      partials.next_half(w);
     }
-    if (unit == units) break;
-    partials.collect(stream_tile_of<kColumns, kHeights>(w, stream, height, x), height, w.warp(), w.lane());
+    if (end) break;
+    partials.collect(stream_tile(w, stream, product, height), height, w.lane());
     left -= height;
     if (left > 0) continue;
-    left = matrix_rows;
+    left = product.rows;
     ++unit;
   }
   stream.end_item(w.params);

@@ -146,20 +146,20 @@ struct Worker {
     return {first, first > page_last ? 0 : (page_last - first) / kAttentionPieces + 1};
   }
   BOREAS_DEVICE Range own_pieces() const { return C::pieces_of(group().workers.count, group_index()); }
-  // Address of the row's list of own page ids, by piece, then page.
-  BOREAS_DEVICE uint32_t page_list(int32_t row, bool sliding) const {
-    const int32_t entries = params.page_list_full + params.page_list_sliding;
-    return scratch(&ScratchMap::pages) + (row * entries + (sliding ? params.page_list_full : 0)) * 2;
+  // The ids of own pages in a pool's list: row after row, in a row by piece, then page.
+  BOREAS_DEVICE uint32_t page_list(bool sliding) const {
+    return scratch(&ScratchMap::pages) + (sliding ? rows() * params.page_list_full * 2 : 0);
   }
+  BOREAS_DEVICE uint32_t page_end_address(int32_t row, bool sliding) const {
+    return scratch(&ScratchMap::page_ends) + ((sliding ? kRowsMax : 0) + row) * 4;
+  }
+  // Where a row's ids begin in its pool's list, and so where those of the row before end.
+  BOREAS_DEVICE int32_t page_first(int32_t row, bool sliding) const {
+    return row == 0 ? 0 : static_cast<int32_t>(load_shared_32(page_end_address(row - 1, sliding)));
+  }
+  BOREAS_DEVICE int32_t pages_in_all(bool sliding) const { return page_first(rows(), sliding); }
   static BOREAS_DEVICE int32_t load_page_id(uint32_t address) {
     return static_cast<int32_t>(load_shared_32(address & ~3u) >> (address % 4 * 8) & 0xffff);
-  }
-  // Pages of all own pieces of one row.
-  BOREAS_DEVICE int32_t page_count(int32_t row, bool sliding) const {
-    const Range pieces = own_pieces();
-    int32_t count = 0;
-    for (int32_t piece = pieces.first; piece < pieces.end(); ++piece) count += pages_of(row, piece, sliding).count;
-    return count;
   }
 
   // Address of one layer's and head's part of a page.

@@ -15,30 +15,34 @@ struct Body<C, Op::kDown> {
 
   static BOREAS_DEVICE void run(Worker<C>& w, StreamTaker& stream, const Task& task) {
     const int32_t count = task.arg(DownOp::kCount), route_slot = task.arg(DownOp::kRouteSlot);
-    const bool routed = route_slot >= 0;
     TileSums totals[kTiles];
     if (count > 0) {
-      const int32_t parity = w.route_parity(route_slot);
-      const int32_t units = routed ? w.experts_hit(parity) : 0;
+      const int32_t units = route_slot >= 0 ? w.experts_hit(w.route_parity(route_slot)) : 1;
       BOREAS_NO_UNROLL
-      for (int32_t unit = 0; unit < units; ++unit)
-        add_unit<C::kExpertWidth>(w, stream, count, route_slot, parity, unit, totals);
-      if (!routed) add_unit<C::kDenseWidth>(w, stream, count, route_slot, parity, 0, totals);
+      for (int32_t unit = 0; unit < units; ++unit) add_unit(w, stream, count, route_slot, unit, totals);
       stream.end_item(w.params);
     }
     finish(w, task, count, totals);
   }
 
  private:
-  template <int32_t kColumns>
-  static BOREAS_DEVICE void add_unit(Worker<C>& w, StreamTaker& stream, int32_t count, int32_t route_slot,
-                                     int32_t parity, int32_t unit, TileSums (&totals)[kTiles]) {
+  static constexpr bool kWholeRouted = chunks_are_whole(C::kExpertWidth, kHeights);
+  static constexpr bool kWholeDense = chunks_are_whole(C::kDenseWidth, kHeights);
+
+  static BOREAS_DEVICE void add_unit(Worker<C>& w, StreamTaker& stream, int32_t count, int32_t route_slot, int32_t unit,
+                                     TileSums (&totals)[kTiles]) {
     const bool routed = route_slot >= 0;
+    const int32_t parity = w.route_parity(route_slot), columns = routed ? C::kExpertWidth : C::kDenseWidth;
     // This lane loads the vector of plan row lane / 4 and sums for plan rows 2 (lane % 4) and the next.
     const int32_t row = w.lane() / 4;
     const int32_t choice = row >= w.rows() ? -1 : routed ? w.choice_of(parity, unit, row) : 0;
     const int32_t vector = routed ? row * C::kExpertsPerToken + choice : row;
-    const VectorOperand x{w.slot(Slot::kInner) + vector * kColumns * 2 + w.lane() % 4 * 16, choice >= 0};
+    const Product product{
+        1,
+        count,
+        columns / kBlockColumns,
+        routed ? kWholeRouted : kWholeDense,
+        {w.slot(Slot::kInner) + vector * columns * 2 + w.lane() % 4 * 16, kBlockRowBytes, choice >= 0}};
     float weights[2];
     bool chosen[2];
     BOREAS_UNROLL
@@ -52,7 +56,7 @@ struct Body<C, Op::kDown> {
     BOREAS_NO_UNROLL
     for (int32_t left = count; left > 0;) {
       const int32_t height = tile_rows(left);
-      const TileSums sums = stream_tile_of<kColumns, kHeights>(w, stream, height, x);
+      const TileSums sums = stream_tile(w, stream, product, height);
       BOREAS_UNROLL
       for (int32_t i = 0; i < 4; ++i)
         if (chosen[i % 2]) totals[tile].part[0][i] = multiply_add(weights[i % 2], sums.sum(i), totals[tile].part[0][i]);
@@ -81,17 +85,17 @@ struct Body<C, Op::kDown> {
         store_shared_16(w.scratch(&ScratchMap::outputs) + (row * count + column) * 2, rounded);
       }
       first += partials.collected();
-      partials.next_half();
+      partials.next_half(w);
     };
     for (int32_t done = 0; done < count;) {
       const int32_t height = tile_rows(count - done);
       if (!partials.has_room(height)) flush();
-      partials.collect(totals[tile], height, w.warp(), w.lane());
+      partials.collect(totals[tile], height, w.lane());
       done += height;
       if (kTiles > 1) ++tile;
     }
     if (partials.collected() > 0) flush();
-    publish_outputs<C::even_slice(C::kHidden)>(w, task, w.rows(), count, C::kResidualWords);
+    publish_outputs(w, task, {w.rows(), count, C::kResidualWords});
   }
 };
 

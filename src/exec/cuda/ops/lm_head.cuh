@@ -30,36 +30,45 @@ template <class C>
 struct Body<C, Op::kLmHead> {
   static BOREAS_DEVICE void run(Worker<C>& w, StreamTaker& stream, const Task& task) {
     const int32_t first = task.arg(LmHeadOp::kFirst), count = task.arg(LmHeadOp::kCount);
-    const RowsOperand x(w.slot(Slot::kNormed), w.rows(), w.lane());
-    BestLogit best;  // of one plan row: threads past the last whole multiple of rows sit out
-    const int32_t active = kConsumerThreads / w.rows() * w.rows(), row = w.consumer_thread() % w.rows();
-    stream_products<C::kHidden, kHeightsOfSlices<C::kVocabulary, C::kWorkers>>(
-        w, stream, 1, count, x, [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
-          if (w.consumer_thread() >= active) return;
-          for (int32_t i = w.consumer_thread(); i < rows * w.rows(); i += active) {
-            const float logit = sums.sum(i) * w.params.logit_scale;
-            const int32_t id = first + begin + i / w.rows();
-            w.params.logits[static_cast<int64_t>(row) * C::kVocabulary + id] = logit;
-            best.offer(ordered_logit(logit), id);
-          }
-        });
+    const Product product{1, count, blocks_of_columns(C::kHidden),
+                          chunks_are_whole(C::kHidden, kHeightsOfSlices<C::kVocabulary, C::kWorkers>),
+                          rows_operand(w, Slot::kNormed)};
+    const int32_t row = w.consumer_thread() % kRowsMax;  // of this thread; beyond the plan's rows it has nothing to do
+    BestLogit best;
+    stream_product(w, stream, product, [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
+      if (row >= w.rows()) return;
+      for (int32_t i = w.consumer_thread() / kRowsMax; i < rows; i += kConsumerThreads / kRowsMax) {
+        const float logit = sums.sum(i * w.rows() + row) * w.params.logit_scale;
+        const int32_t id = first + begin + i;
+        w.params.logits[static_cast<int64_t>(row) * C::kVocabulary + id] = logit;
+        best.offer(ordered_logit(logit), id);
+      }
+    });
     fence_gpu();  // partner: SAMPLE's fence after it has read the word
-    reduce_and_publish(w, task, best, row, active);
+    reduce_and_publish(w, task, best);
   }
 
  private:
-  static BOREAS_DEVICE void reduce_and_publish(Worker<C>& w, const Task& task, const BestLogit& best, int32_t row,
-                                               int32_t active) {
-    const uint32_t scratch = w.scratch(&ScratchMap::partials);  // [threads] {order, id}
+  static BOREAS_DEVICE void reduce_and_publish(Worker<C>& w, const Task& task, BestLogit& best) {
+    BOREAS_UNROLL
+    for (int32_t step = kRowsMax; step < 32; step *= 2) {
+      const uint32_t order = shuffle_xor(best.order, step);
+      best.offer(order, static_cast<int32_t>(shuffle_xor(static_cast<uint32_t>(best.id), step)));
+    }
+    const uint32_t scratch = w.scratch(&ScratchMap::partials);  // [warps][kRowsMax] {order, id}
     named_barrier(kConsumersMeet, kConsumerThreads);
-    store_shared_32(scratch + w.consumer_thread() * 8, best.order);
-    store_shared_32(scratch + w.consumer_thread() * 8 + 4, static_cast<uint32_t>(best.id));
+    if (w.lane() < kRowsMax) {
+      const uint32_t at = scratch + (w.warp() * kRowsMax + w.lane()) * 8;
+      store_shared_32(at, best.order);
+      store_shared_32(at + 4, static_cast<uint32_t>(best.id));
+    }
     named_barrier(kConsumersMeet, kConsumerThreads);
+    const int32_t row = w.consumer_thread();
     const Publication to = begin_publication(w, task);
-    if (w.consumer_thread() >= w.rows() || is_silent(w, task)) return;
+    if (row >= w.rows() || is_silent(w, task)) return;
     BestLogit all;
-    for (int32_t i = row; i < active; i += w.rows()) {
-      const Vec2 other = load_shared_64(scratch + i * 8);
+    for (int32_t warp = 0; warp < kConsumerWarps; ++warp) {
+      const Vec2 other = load_shared_64(scratch + (warp * kRowsMax + row) * 8);
       all.offer(other.x, static_cast<int32_t>(other.y));
     }
     store_word(to.half + row * C::kWorkers + w.worker(), all.order, static_cast<uint32_t>(all.id), 0, to.epoch);

@@ -100,7 +100,7 @@ struct Body<C, Op::kLoad> {
     if (item.unit_bytes == 0) item.units = 0;
     else if (item.stream == LoadOp::kExpertUpGate || item.stream == LoadOp::kExpertDown)
       item.units = w.experts_hit(item.route_parity);
-    else if (item.stream == LoadOp::kKvPages) item.units = pages_in_all(w, is_sliding(w, item));
+    else if (item.stream == LoadOp::kKvPages) item.units = w.pages_in_all(is_sliding(w, item));
     return item;
   }
 
@@ -116,11 +116,6 @@ struct Body<C, Op::kLoad> {
  private:
   static BOREAS_DEVICE bool is_sliding(const Worker<C>& w, const StreamItem& item) {
     return w.params.layers[item.layer].sliding != 0;
-  }
-  static BOREAS_DEVICE int32_t pages_in_all(const Worker<C>& w, bool sliding) {
-    int32_t pages = 0;
-    for (int32_t row = 0; row < w.rows(); ++row) pages += w.page_count(row, sliding);
-    return pages;
   }
 
   static BOREAS_DEVICE uint32_t stage_address(const Worker<C>& w, const ProducerTurn& turn) {
@@ -193,12 +188,11 @@ struct Body<C, Op::kLoad> {
                                         ProducerTurn& turn, uint64_t policy) {
     const bool sliding = is_sliding(w, item);
     const int32_t credits = w.params.credits[item.stream];
+    const uint32_t list = w.page_list(sliding);
     BOREAS_NO_UNROLL
     for (; turn.has_chunk_before(end); turn.advance()) {
       const int32_t chunk = turn.chunk() - item_first;
-      int32_t page = chunk / 2, row = 0;
-      for (int32_t count; page >= (count = w.page_count(row, sliding)); ++row) page -= count;
-      const int32_t id = Worker<C>::load_page_id(w.page_list(row, sliding) + page * 2);
+      const int32_t id = Worker<C>::load_page_id(list + chunk / 2 * 2);
       const uint8_t* from = w.page(id, sliding, item.layer) + chunk % 2 * kKvHalfBytes;
       wait_for_stage(w, item, credits, turn);
       const uint32_t barrier = full_barrier(w, turn);
