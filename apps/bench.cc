@@ -9,6 +9,7 @@
 #include "bench_decode.h"
 #include "bench_host.h"
 #include "bench_support.h"
+#include "bench_tune.h"
 #include "commands.h"
 #include "exec/cpu/cpu_executor.h"
 #include "exec/cuda/read_bandwidth.h"
@@ -157,6 +158,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
     exit_code = 1;
   };
   add_host_benches(*bench, finish);
+  add_tune_bench(*bench, finish);
   CLI::App* decode = bench->add_subcommand("decode", "tokens a second at a batch size and context");
   add_common(*decode, *flags);
   decode->add_option("--batch", flags->setup.batch, "rows")->check(CLI::Range(1, 64))->capture_default_str();

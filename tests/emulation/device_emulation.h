@@ -141,6 +141,15 @@ inline void store_shared_16(uint32_t address, uint32_t value, Where where = Wher
   const uint16_t half = static_cast<uint16_t>(value);
   emulation::store_shared<2>(address, &half, where);
 }
+inline void load_shared_128_if(bool wanted, uint32_t address, Vec4& v, Where where = Where::here()) {
+  if (wanted) v = load_shared_128(address, where);
+}
+inline void store_shared_32_if(bool wanted, uint32_t address, uint32_t value, Where where = Where::here()) {
+  if (wanted) store_shared_32(address, value, where);
+}
+inline uint32_t load_shared_8(uint32_t address, Where where = Where::here()) {
+  return emulation::load_shared<1, uint8_t>(address, where);
+}
 inline void store_byte(uint32_t address, int32_t value, Where where = Where::here()) {
   const uint8_t byte = static_cast<uint8_t>(value);
   emulation::store_shared<1>(address, &byte, where);
@@ -162,6 +171,9 @@ inline void mbarrier_arrive_expect(uint32_t barrier, uint32_t bytes, Where where
 }
 inline void mbarrier_arrive(uint32_t barrier, Where where = Where::here()) {
   emulation::barrier_arrive(barrier, 0, where);
+}
+inline void mbarrier_arrive_if(bool wanted, uint32_t barrier, Where where = Where::here()) {
+  if (wanted) mbarrier_arrive(barrier, where);
 }
 // Asked again after the others had a turn, as the chip suspends for a while.
 inline bool mbarrier_try(uint32_t barrier, uint32_t parity, Where where = Where::here()) {

@@ -27,14 +27,9 @@ constexpr int32_t kLaunchRegisters = 128;
 constexpr int32_t kConsumerRegisters = 144, kMessengerRegisters = 152, kHelperRegisters = 72;
 static_assert(8 * kConsumerRegisters + 4 * kMessengerRegisters + 4 * kHelperRegisters <= kWarps * kLaunchRegisters);
 
-// Products of one loop; the others have a body of their own.
-constexpr bool is_plain_product(Op op) {
-  return op == Op::kRouterLogits || op == Op::kQkv || op == Op::kUpGate || op == Op::kOutProj;
-}
-
 template <class C, Role kRole, Op kOp, class... Stream>
 BOREAS_DEVICE void run_if_of_role(Worker<C>& w, const Task& task, Stream&... stream) {
-  if constexpr (op_role(kOp) == kRole && !is_plain_product(kOp)) Body<C, kOp>::run(w, stream..., task);
+  if constexpr (op_role(kOp) == kRole) Body<C, kOp>::run(w, stream..., task);
 }
 
 template <class C, Role kRole, class... Stream>
@@ -49,35 +44,6 @@ BOREAS_DEVICE void run_body(Worker<C>& w, const Task& task, Stream&... stream) {
   }
 }
 
-// Calls with a Body of plain products.
-template <class C, class Call>
-BOREAS_DEVICE void with_product(Op op, Call call) {
-  switch (op) {
-    case Op::kRouterLogits:
-      return call(Body<C, Op::kRouterLogits>{});
-    case Op::kQkv:
-      return call(Body<C, Op::kQkv>{});
-    case Op::kUpGate:
-      return call(Body<C, Op::kUpGate>{});
-    default:
-      return call(Body<C, Op::kOutProj>{});
-  }
-}
-template <class C>
-BOREAS_DEVICE void run_product(Worker<C>& w, StreamTaker& stream, const Task& task) {
-  const Op op = static_cast<Op>(task.op());
-  Product product;
-  Outputs outputs;
-  with_product<C>(op, [&](auto body) {
-    product = decltype(body)::begin(w, task);
-    outputs = decltype(body)::outputs(w, task);
-  });
-  stream_product(w, stream, product, [&](int32_t first, int32_t rows, const Partials<C>& sums) {
-    with_product<C>(op, [&](auto body) { decltype(body)::flush(w, task, first, rows, sums); });
-  });
-  if (outputs.count > 0) publish_outputs(w, task, outputs);
-}
-
 template <class C>
 BOREAS_DEVICE void run_consumer(Worker<C>& w) {
   StreamTaker stream(w.params);
@@ -87,8 +53,7 @@ BOREAS_DEVICE void run_consumer(Worker<C>& w) {
     w.at.begin_task(task.index);
     w.wait_barriers(task);
     w.at.mark(Moment::kReady);
-    if (is_plain_product(static_cast<Op>(task.op()))) run_product(w, stream, task);
-    else run_body<C, Role::kConsumer>(w, task, stream);
+    run_body<C, Role::kConsumer>(w, task, stream);
     w.arrive(task);
     w.at.mark(Moment::kDone);
     if (w.consumer_thread() == 0) w.at.record(w.params);
@@ -119,17 +84,12 @@ BOREAS_DEVICE void run_producer(Worker<C>& w, int32_t index) {
   ProducerTurn turn(ring_shape(w.params), index);
   const uint64_t policy = evict_first_policy();
   int32_t chunks = 0;
-  bool pages_known = false;
   TaskReader reader(w.params, w.worker(), Role::kProducer, w.lane());
   for (Task task; reader.take(task);) {
     w.forget();
     w.at.begin_task(task.index);
     if (static_cast<Op>(task.op()) != Op::kLoad) continue;
     w.wait_barriers(task);
-    if (task.arg(LoadOp::kStream) == LoadOp::kKvPages && !pages_known) {
-      wait_phase(w.params, w.at, w.scratch(&ScratchMap::pages_ready), 0, kWaitBarrier, -1);
-      pages_known = true;
-    }
     const StreamItem item = Load::item_of(w, task);
     w.at.mark(Moment::kPublished);
     if (w.lane() == 0) Load::issue(w, item, chunks, turn, policy);
@@ -197,6 +157,12 @@ BOREAS_DEVICE void list_pages(Worker<C>& w) {
   if (w.lane() == 0) mbarrier_arrive(w.scratch(&ScratchMap::pages_ready));
 }
 
+// Before a role first looks at these lists: consumers append to pages, producers stream them, arrivals count them.
+template <class C>
+BOREAS_DEVICE void wait_for_pages(const Worker<C>& w) {
+  wait_phase(w.params, w.at, w.scratch(&ScratchMap::pages_ready), 0, kWaitBarrier, -1);
+}
+
 template <class C>
 BOREAS_DEVICE void prepare_barriers(const Worker<C>& w) {
   if (w.thread != 0) return;
@@ -224,8 +190,7 @@ BOREAS_DEVICE void run_worker(const StepParams& params) {
   if (warp < kConsumerWarps) {
     registers_increase<kConsumerRegisters>();
     Worker<C> w(params, Role::kConsumer);
-    // The consumer appends to the pages that the router warp lists.
-    wait_phase(w.params, w.at, w.scratch(&ScratchMap::pages_ready), 0, kWaitBarrier, -1);
+    wait_for_pages(w);
     run_consumer(w);
   } else if (warp < kConsumerWarps + kMessengerWarps) {
     registers_increase<kMessengerRegisters>();
@@ -236,6 +201,7 @@ BOREAS_DEVICE void run_worker(const StepParams& params) {
     const int32_t producer = warp - kConsumerWarps - kMessengerWarps;
     if (producer < params.producers) {
       Worker<C> w(params, Role::kProducer);
+      wait_for_pages(w);
       run_producer(w, producer);
     } else if (warp == kRouterWarp) {
       Worker<C> w(params, Role::kRouter);
@@ -243,6 +209,7 @@ BOREAS_DEVICE void run_worker(const StepParams& params) {
       run_role<C, Role::kRouter>(w);
     } else if (warp == kArrivalWarp) {
       Worker<C> w(params, Role::kProducer);
+      wait_for_pages(w);
       run_arrivals(w);
     }
   }

@@ -38,7 +38,7 @@ class StreamTaker {
   BOREAS_DEVICE void end_chunk(const StepParams& params) {
     fence_async_proxy();
     warp_sync();
-    if (thread_index() % 32 == 0) mbarrier_arrive(barrier(params.scratch.empty));
+    mbarrier_arrive_if(thread_index() % 32 == 0, barrier(params.scratch.empty));
     turn_.advance();
     taken_ = 0;
   }

@@ -14,13 +14,12 @@
 
 namespace boreas::cuda {
 
-// Where this lane finds B: 16 bytes of every block of 32 columns.
+// Where this lane finds B: 16 bytes of every block of 32 columns. A lane whose plan row does not exist, or did not
+// choose this expert, multiplies with zeros.
 struct Operand {
   uint32_t address = 0;  // of block 0
   uint32_t step = 0;     // from block to block
-  bool present = false;  // false: zero, a plan row that does not exist (or did not choose this expert)
-
-  BOREAS_DEVICE Vec4 load(uint32_t at) const { return present ? load_shared_128(at) : Vec4{0, 0, 0, 0}; }
+  bool present = false;
 };
 // Activations in slot layout (activation_offset): all plan rows.
 template <class C>
@@ -29,11 +28,9 @@ BOREAS_DEVICE Operand rows_operand(const Worker<C>& w, Slot slot) {
           static_cast<uint32_t>(w.rows() * kBlockRowBytes), w.lane() / 4 < w.rows()};
 }
 
-// What a product streams, and what it multiplies that with: units of [rows, 32 * blocks].
-struct Product {
-  int32_t units = 0, rows = 0, blocks = 0;
-  bool whole_chunks = false;  // no chunk holds two tiles, whatever the unit
-  Operand x;
+template <int32_t kValue>
+struct Constant {
+  static constexpr int32_t value = kValue;
 };
 
 // A warp's sums of one tile: even and odd ones of its blocks apart, so that no MMA waits for the one before it.
@@ -42,52 +39,64 @@ struct TileSums {
   BOREAS_DEVICE float sum(int32_t i) const { return part[0][i] + part[1][i]; }
 };
 
-// kRounds of this warp's blocks: loads first, so that they overlap.
-template <int32_t kRounds>
-BOREAS_DEVICE void multiply_rounds(TileSums& sums, uint32_t weights, uint32_t weights_step, uint32_t x, uint32_t x_step,
-                                   const Operand& operand, bool has_low, bool has_high) {
-  constexpr Vec4 kZero{0, 0, 0, 0};
-  Vec4 low[kRounds], high[kRounds], b[kRounds];
-  BOREAS_UNROLL
-  for (int32_t k = 0; k < kRounds; ++k) {
-    const uint32_t at = weights + static_cast<uint32_t>(k) * weights_step;
-    low[k] = has_low ? load_shared_128(at) : kZero;
-    high[k] = has_high ? load_shared_128(at + 512) : kZero;
-    b[k] = operand.load(x + static_cast<uint32_t>(k) * x_step);
-  }
-  BOREAS_UNROLL
-  for (int32_t k = 0; k < kRounds; ++k) {
-    mma_bf16(sums.part[k % 2], low[k].x, high[k].x, low[k].y, high[k].y, b[k].x, b[k].y);
-    mma_bf16(sums.part[k % 2], low[k].z, high[k].z, low[k].w, high[k].w, b[k].z, b[k].w);
-  }
-}
+// A lane's way through its warp's blocks of a tile of kHeight rows.
+template <int32_t kHeight, class C>
+class TileLane {
+ public:
+  BOREAS_DEVICE TileLane(const Worker<C>& w, const Operand& operand)
+      : own_(w.warp() * kBlockBytes + w.lane() * 16),
+        x_(operand.address + static_cast<uint32_t>(w.warp()) * operand.step),
+        x_step_(kConsumerWarps * operand.step),
+        has_row_(kHeight >= 8 || w.lane() / 4 < kHeight),
+        present_(operand.present) {}
 
-// sums += this warp's blocks among `count` contiguous ones of a tile, which begin at `from` with the tile's block
-// `first`. One copy of this code serves all heights: what runs once an op is fetched from afar each time.
-template <class C>
-BOREAS_DEVICE void multiply_blocks(const Worker<C>& w, TileSums& sums, uint32_t from, int32_t height, int32_t first,
-                                   int32_t count, const Operand& operand) {
-  const int32_t warp = w.warp(), lane = w.lane();
-  const uint32_t block_bytes = static_cast<uint32_t>(height * kBlockRowBytes), step = kConsumerWarps * block_bytes;
-  const uint32_t x_step = kConsumerWarps * operand.step;
-  const bool has_low = lane / 4 < height, has_high = height == kTileRowsMax;
-  uint32_t weights = from + static_cast<uint32_t>(warp) * block_bytes + static_cast<uint32_t>(lane * 16);
-  uint32_t x = operand.address + static_cast<uint32_t>(first + warp) * operand.step;
-  int32_t rounds = (count - warp + kConsumerWarps - 1) >> 3;
-  static_assert(kConsumerWarps == 8);
-  BOREAS_NO_UNROLL
-  for (; rounds >= 4; rounds -= 4) {
-    multiply_rounds<4>(sums, weights, step, x, x_step, operand, has_low, has_high);
-    weights += 4 * step;
-    x += 4 * x_step;
+  // kCount contiguous blocks that begin at `from`, the tile's kFirst-th round of this warp.
+  template <int32_t kFirst, int32_t kCount>
+  BOREAS_DEVICE void multiply(TileSums& sums, uint32_t from, int32_t warp) {
+    constexpr int32_t kRounds = kCount / kConsumerWarps, kRest = kCount % kConsumerWarps;
+    from += own_;
+    if constexpr (kRounds > 0) {
+      constexpr int32_t kBody = kRounds < kBodyMax ? kRounds : kBodyMax;
+      static_assert(kRounds % kBody == 0);
+      BOREAS_NO_UNROLL
+      for (int32_t round = 0; round < kRounds; round += kBody) {
+        multiply_rounds<kFirst, kBody>(sums, from);
+        from += kBody * kStep;
+      }
+    }
+    if constexpr (kRest > 0) {
+      if (warp < kRest) multiply_rounds<kFirst + kRounds, 1>(sums, from);
+    }
   }
-  if (rounds >= 2) {
-    multiply_rounds<2>(sums, weights, step, x, x_step, operand, has_low, has_high);
-    weights += 2 * step;
-    x += 2 * x_step;
+
+ private:
+  static constexpr int32_t kBodyMax = 4;
+  static constexpr uint32_t kBlockBytes = kHeight * kBlockRowBytes, kStep = kConsumerWarps * kBlockBytes;
+
+  // Loads first, so that they overlap. Lanes without a row or an operand keep their zeros.
+  template <int32_t kFirst, int32_t kRounds>
+  BOREAS_DEVICE void multiply_rounds(TileSums& sums, uint32_t from) {
+    Vec4 high[kRounds];
+    BOREAS_UNROLL
+    for (int32_t k = 0; k < kRounds; ++k) {
+      if (kHeight >= 8) low_[k] = load_shared_128(from + k * kStep);
+      else load_shared_128_if(has_row_, from + k * kStep, low_[k]);
+      high[k] = kHeight == 16 ? load_shared_128(from + k * kStep + 512) : Vec4{0, 0, 0, 0};
+      load_shared_128_if(present_, x_, b_[k]);
+      x_ += x_step_;
+    }
+    BOREAS_UNROLL
+    for (int32_t k = 0; k < kRounds; ++k) {
+      float(&part)[4] = sums.part[(kFirst + k) % 2];
+      mma_bf16(part, low_[k].x, high[k].x, low_[k].y, high[k].y, b_[k].x, b_[k].y);
+      mma_bf16(part, low_[k].z, high[k].z, low_[k].w, high[k].w, b_[k].z, b_[k].w);
+    }
   }
-  if (rounds & 1) multiply_rounds<1>(sums, weights, step, x, x_step, operand, has_low, has_high);
-}
+
+  Vec4 low_[kBodyMax] = {}, b_[kBodyMax] = {};
+  uint32_t own_, x_, x_step_;
+  bool has_row_, present_;
+};
 
 // The heights of the tiles of units, as a set: bit 4 for 16 rows down to bit 0 for one.
 constexpr uint32_t kAllHeights = 31;
@@ -99,34 +108,60 @@ template <int32_t kTotal, int32_t kParts, int32_t kPair = 1>
 constexpr uint32_t kHeightsOfSlices = kTotal % kParts == 0 ? tile_heights(kTotal / kParts * kPair) : kAllHeights;
 
 // Whether every tile of such heights is a whole number of full chunks, so that a chunk never holds two of them.
-constexpr bool chunks_are_whole(int32_t columns, uint32_t heights) {
+template <int32_t kColumns, uint32_t kHeights>
+constexpr bool chunks_are_whole() {
   for (int32_t height = 1; height <= kTileRowsMax; height *= 2) {
-    const bool whole = blocks_of_columns(columns) % (kPiecesPerChunk * blocks_per_piece(height)) == 0;
-    if ((heights & static_cast<uint32_t>(height)) != 0 && !whole) return false;
+    const bool whole = blocks_of_columns(kColumns) % (kPiecesPerChunk * blocks_per_piece(height)) == 0;
+    if ((kHeights & static_cast<uint32_t>(height)) != 0 && !whole) return false;
   }
   return true;
 }
 
-template <class C>
-BOREAS_DEVICE TileSums stream_tile(const Worker<C>& w, StreamTaker& stream, const Product& product, int32_t height) {
-  const int32_t each = blocks_per_piece(height);
+template <int32_t kHeight, int32_t kColumns, bool kWholeChunks, class C>
+BOREAS_DEVICE TileSums stream_tile(const Worker<C>& w, StreamTaker& stream, const Operand& operand) {
+  constexpr int32_t kBlocks = blocks_of_columns(kColumns), kEach = blocks_per_piece(kHeight);
+  constexpr int32_t kFull = kBlocks / kEach, kRest = kBlocks % kEach;
+  TileLane<kHeight, C> lane(w, operand);
   TileSums sums;
-  BOREAS_NO_UNROLL
-  for (int32_t first = 0; first < product.blocks;) {
-    const int32_t left = product.blocks - first;
-    if (product.whole_chunks) {
+  if constexpr (kWholeChunks) {
+    BOREAS_NO_UNROLL
+    for (int32_t first = 0; first < kBlocks; first += kPiecesPerChunk * kEach) {
       const uint32_t chunk = stream.begin_chunk(w.params, w.at);
-      multiply_blocks(w, sums, chunk, height, first, kPiecesPerChunk * each, product.x);
+      lane.template multiply<0, kPiecesPerChunk * kEach>(sums, chunk, w.warp());
       stream.end_chunk(w.params);
-      first += kPiecesPerChunk * each;
-    } else {
-      const int32_t count = left < each ? left : each;
-      const uint32_t piece = stream.begin_piece(w.params, w.at);
-      multiply_blocks(w, sums, piece, height, first, count, product.x);
-      stream.end_piece(w.params, count * height * kBlockRowBytes);
-      first += count;
+    }
+  } else {
+    BOREAS_NO_UNROLL
+    for (int32_t piece = 0; piece < kFull; ++piece) {
+      const uint32_t from = stream.begin_piece(w.params, w.at);
+      lane.template multiply<0, kEach>(sums, from, w.warp());
+      stream.end_piece(w.params, kPieceBytes);
+    }
+    if constexpr (kRest > 0) {
+      const uint32_t from = stream.begin_piece(w.params, w.at);
+      lane.template multiply<0, kRest>(sums, from, w.warp());
+      stream.end_piece(w.params, kRest * kHeight * kBlockRowBytes);
     }
   }
+  return sums;
+}
+
+// One tile of a unit of [.., kColumns]. kHeights: what the unit's tiles may have; only these are compiled.
+template <int32_t kColumns, uint32_t kHeights, class C>
+BOREAS_DEVICE TileSums stream_tile_of(const Worker<C>& w, StreamTaker& stream, int32_t height, const Operand& x) {
+  constexpr bool kWhole = chunks_are_whole<kColumns, kHeights>();
+  TileSums sums;
+  const auto run = [&](auto constant) {
+    constexpr int32_t kHeight = decltype(constant)::value;
+    if constexpr ((kHeights & kHeight) != 0) {
+      if (kHeights == kHeight || height == kHeight) sums = stream_tile<kHeight, kColumns, kWhole>(w, stream, x);
+    }
+  };
+  run(Constant<16>{});
+  run(Constant<8>{});
+  run(Constant<4>{});
+  run(Constant<2>{});
+  run(Constant<1>{});
   return sums;
 }
 
@@ -148,15 +183,11 @@ class Partials {
   BOREAS_DEVICE void collect(const TileSums& sums, int32_t height, int32_t lane) {
     const int32_t row = lane / 4, column = lane % 4 * 2;
     const uint32_t step = static_cast<uint32_t>(rows_ * kEntryBytes);
-    const bool first = column < rows_, second = column + 1 < rows_;
-    if (row < height) {
-      if (first) store_shared_float(to_, sums.sum(0));
-      if (second) store_shared_float(to_ + kEntryBytes, sums.sum(1));
-    }
-    if (row + 8 < height) {
-      if (first) store_shared_float(to_ + 8 * step, sums.sum(2));
-      if (second) store_shared_float(to_ + 8 * step + kEntryBytes, sums.sum(3));
-    }
+    const bool first = column < rows_, second = column + 1 < rows_, low = row < height, high = row + 8 < height;
+    store_shared_32_if(low && first, to_, bits_of(sums.sum(0)));
+    store_shared_32_if(low && second, to_ + kEntryBytes, bits_of(sums.sum(1)));
+    store_shared_32_if(high && first, to_ + 8 * step, bits_of(sums.sum(2)));
+    store_shared_32_if(high && second, to_ + 8 * step + kEntryBytes, bits_of(sums.sum(3)));
     collected_ += height;
     to_ += static_cast<uint32_t>(height) * step;
   }
@@ -184,16 +215,17 @@ class Partials {
   uint32_t base_ = 0, to_ = 0;  // of the half; where this lane's next sum goes
 };
 
-// Streams a product and calls flush(first, count, partials) for consecutive runs of its rows (numbered through all
-// units), all threads of the consumer together.
-template <class C, class Flush>
-BOREAS_DEVICE void stream_product(Worker<C>& w, StreamTaker& stream, const Product& product, Flush flush) {
-  if (product.rows == 0) return;
+// Streams `units` units of [matrix_rows, kColumns], matrix_rows > 0, and calls flush(first, count, partials) for
+// consecutive runs of their rows (numbered through all units), all threads of the consumer together. kHeights as in
+// stream_tile_of.
+template <int32_t kColumns, uint32_t kHeights, class C, class Flush>
+BOREAS_DEVICE void stream_products(Worker<C>& w, StreamTaker& stream, int32_t units, int32_t matrix_rows,
+                                   const Operand& x, Flush flush) {
   Partials<C> partials(w);
-  int32_t first = 0, unit = 0, left = product.rows;
+  int32_t first = 0, unit = 0, left = matrix_rows;
   BOREAS_NO_UNROLL
   while (true) {
-    const bool end = unit == product.units;
+    const bool end = unit == units;
     const int32_t height = tile_rows(left);
     if (partials.collected() > 0 && (end || !partials.has_room(height))) {  // the only place: flush is inlined once
       partials.complete();
@@ -202,10 +234,10 @@ BOREAS_DEVICE void stream_product(Worker<C>& w, StreamTaker& stream, const Produ
       partials.next_half(w);
     }
     if (end) break;
-    partials.collect(stream_tile(w, stream, product, height), height, w.lane());
+    partials.collect(stream_tile_of<kColumns, kHeights>(w, stream, height, x), height, w.lane());
     left -= height;
     if (left > 0) continue;
-    left = product.rows;
+    left = matrix_rows;
     ++unit;
   }
   stream.end_item(w.params);

@@ -69,7 +69,7 @@ struct Worker {
 
   // ---- barriers of a task
   BOREAS_DEVICE void wait_barriers(const Task& task) {
-    BOREAS_UNROLL
+    BOREAS_NO_UNROLL
     for (int32_t i = 0; i < 3; ++i) {
       const BarrierWait wait = task.barrier(i);
       if (wait.id < 0) break;
@@ -129,9 +129,7 @@ struct Worker {
   BOREAS_DEVICE float route_weight(int32_t slot_id, int32_t row, int32_t choice) const {
     return load_shared_float(base + params.slot_offset[slot_id] + (row * C::kExpertsPerToken + choice) * 8 + 4);
   }
-  static BOREAS_DEVICE int32_t load_byte(uint32_t address) {
-    return static_cast<int32_t>(load_shared_32(address & ~3u) >> (address % 4 * 8) & 0xff);
-  }
+  static BOREAS_DEVICE int32_t load_byte(uint32_t address) { return static_cast<int32_t>(load_shared_8(address)); }
 
   // ---- pages
   // The pages of `piece` that the row sees: first, first + kAttentionPieces, ...

@@ -15,51 +15,53 @@ struct Body<C, Op::kDown> {
 
   static BOREAS_DEVICE void run(Worker<C>& w, StreamTaker& stream, const Task& task) {
     const int32_t count = task.arg(DownOp::kCount), route_slot = task.arg(DownOp::kRouteSlot);
+    const bool routed = route_slot >= 0;
     TileSums totals[kTiles];
     if (count > 0) {
-      const int32_t units = route_slot >= 0 ? w.experts_hit(w.route_parity(route_slot)) : 1;
+      const int32_t parity = w.route_parity(route_slot);
+      const int32_t units = routed ? w.experts_hit(parity) : 0;
       BOREAS_NO_UNROLL
-      for (int32_t unit = 0; unit < units; ++unit) add_unit(w, stream, count, route_slot, unit, totals);
+      for (int32_t unit = 0; unit < units; ++unit)
+        add_unit<C::kExpertWidth, true>(w, stream, count, route_slot, parity, unit, totals);
+      if (!routed) add_unit<C::kDenseWidth, false>(w, stream, count, route_slot, parity, 0, totals);
       stream.end_item(w.params);
     }
     finish(w, task, count, totals);
   }
 
  private:
-  static constexpr bool kWholeRouted = chunks_are_whole(C::kExpertWidth, kHeights);
-  static constexpr bool kWholeDense = chunks_are_whole(C::kDenseWidth, kHeights);
-
-  static BOREAS_DEVICE void add_unit(Worker<C>& w, StreamTaker& stream, int32_t count, int32_t route_slot, int32_t unit,
-                                     TileSums (&totals)[kTiles]) {
-    const bool routed = route_slot >= 0;
-    const int32_t parity = w.route_parity(route_slot), columns = routed ? C::kExpertWidth : C::kDenseWidth;
-    // This lane loads the vector of plan row lane / 4 and sums for plan rows 2 (lane % 4) and the next.
-    const int32_t row = w.lane() / 4;
-    const int32_t choice = row >= w.rows() ? -1 : routed ? w.choice_of(parity, unit, row) : 0;
-    const int32_t vector = routed ? row * C::kExpertsPerToken + choice : row;
-    const Product product{
-        1,
-        count,
-        columns / kBlockColumns,
-        routed ? kWholeRouted : kWholeDense,
-        {w.slot(Slot::kInner) + vector * columns * 2 + w.lane() % 4 * 16, kBlockRowBytes, choice >= 0}};
+  template <int32_t kColumns, bool kRouted>
+  static BOREAS_DEVICE void add_unit(Worker<C>& w, StreamTaker& stream, int32_t count, int32_t route_slot,
+                                     int32_t parity, int32_t unit, TileSums (&totals)[kTiles]) {
+    // This lane loads the vector of plan row lane / 4 and sums for plan rows 2 (lane % 4) and the next. No branches:
+    // rows that do not exist look at the last one and are not taken.
+    const int32_t last = w.rows() - 1;
+    const auto choice_of = [&](int32_t row) {
+      return kRouted ? w.choice_of(parity, unit, row < last ? row : last) : 0;
+    };
+    const int32_t row = w.lane() / 4, choice = choice_of(row);
+    const int32_t vector = kRouted ? row * C::kExpertsPerToken + choice : row;
+    const Operand x{w.slot(Slot::kInner) + vector * kColumns * 2 + w.lane() % 4 * 16, kBlockRowBytes,
+                    row <= last && choice >= 0};
     float weights[2];
     bool chosen[2];
     BOREAS_UNROLL
     for (int32_t i = 0; i < 2; ++i) {
-      const int32_t summed = w.lane() % 4 * 2 + i;
-      const int32_t its = summed >= w.rows() ? -1 : routed ? w.choice_of(parity, unit, summed) : 0;
-      chosen[i] = its >= 0;
-      weights[i] = !routed || its < 0 ? 1.0f : w.route_weight(route_slot, summed, its);
+      const int32_t summed = w.lane() % 4 * 2 + i, its = choice_of(summed);
+      chosen[i] = summed <= last && its >= 0;
+      weights[i] = kRouted ? w.route_weight(route_slot, summed < last ? summed : last, its < 0 ? 0 : its) : 1.0f;
     }
     int32_t tile = 0;
     BOREAS_NO_UNROLL
     for (int32_t left = count; left > 0;) {
       const int32_t height = tile_rows(left);
-      const TileSums sums = stream_tile(w, stream, product, height);
+      const TileSums sums = stream_tile_of<kColumns, kHeights>(w, stream, height, x);
       BOREAS_UNROLL
-      for (int32_t i = 0; i < 4; ++i)
-        if (chosen[i % 2]) totals[tile].part[0][i] = multiply_add(weights[i % 2], sums.sum(i), totals[tile].part[0][i]);
+      for (int32_t i = 0; i < 4; ++i) {
+        float& total = totals[tile].part[0][i];
+        const float more = multiply_add(weights[i % 2], sums.sum(i), total);
+        total = chosen[i % 2] ? more : total;
+      }
       if (kTiles > 1) ++tile;
       left -= height;
     }
@@ -95,7 +97,7 @@ struct Body<C, Op::kDown> {
       if (kTiles > 1) ++tile;
     }
     if (partials.collected() > 0) flush();
-    publish_outputs(w, task, {w.rows(), count, C::kResidualWords});
+    publish_outputs<C::even_slice(C::kHidden)>(w, task, w.rows(), count, C::kResidualWords);
   }
 };
 

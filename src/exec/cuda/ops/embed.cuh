@@ -19,7 +19,7 @@ struct Body<C, Op::kEmbed> {
       store_shared_float(residual + i * 4, low_half(value));
       store_shared_16(w.scratch(&ScratchMap::outputs) + i * 2, value);
     }
-    publish_outputs(w, task, {w.rows(), count, C::kResidualWords});
+    publish_outputs<C::even_slice(C::kHidden)>(w, task, w.rows(), count, C::kResidualWords);
   }
 
   static BOREAS_DEVICE int32_t token_of(const Worker<C>& w, int32_t row) {

@@ -30,20 +30,18 @@ template <class C>
 struct Body<C, Op::kLmHead> {
   static BOREAS_DEVICE void run(Worker<C>& w, StreamTaker& stream, const Task& task) {
     const int32_t first = task.arg(LmHeadOp::kFirst), count = task.arg(LmHeadOp::kCount);
-    const Product product{1, count, blocks_of_columns(C::kHidden),
-                          chunks_are_whole(C::kHidden, kHeightsOfSlices<C::kVocabulary, C::kWorkers>),
-                          rows_operand(w, Slot::kNormed)};
     const int32_t row = w.consumer_thread() % kRowsMax;  // of this thread; beyond the plan's rows it has nothing to do
     BestLogit best;
-    stream_product(w, stream, product, [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
-      if (row >= w.rows()) return;
-      for (int32_t i = w.consumer_thread() / kRowsMax; i < rows; i += kConsumerThreads / kRowsMax) {
-        const float logit = sums.sum(i * w.rows() + row) * w.params.logit_scale;
-        const int32_t id = first + begin + i;
-        w.params.logits[static_cast<int64_t>(row) * C::kVocabulary + id] = logit;
-        best.offer(ordered_logit(logit), id);
-      }
-    });
+    stream_products<C::kHidden, kHeightsOfSlices<C::kVocabulary, C::kWorkers>>(
+        w, stream, 1, count, rows_operand(w, Slot::kNormed), [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
+          if (row >= w.rows()) return;
+          for (int32_t i = w.consumer_thread() / kRowsMax; i < rows; i += kConsumerThreads / kRowsMax) {
+            const float logit = sums.sum(i * w.rows() + row) * w.params.logit_scale;
+            const int32_t id = first + begin + i;
+            w.params.logits[static_cast<int64_t>(row) * C::kVocabulary + id] = logit;
+            best.offer(ordered_logit(logit), id);
+          }
+        });
     fence_gpu();  // partner: SAMPLE's fence after it has read the word
     reduce_and_publish(w, task, best);
   }

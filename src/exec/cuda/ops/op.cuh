@@ -4,13 +4,6 @@
 //
 // called by all warps of its role (consumer bodies get the stream). The role's loop has waited for the task's barriers
 // before, and arrives and announces afterwards. A body waits for hop words and publishes its own.
-//
-// Products share one loop over the stream (run_products in megakernel.cuh), so their bodies are its three ends:
-//
-//   static BOREAS_DEVICE Product begin(Worker<C>& w, const Task& task);             what is multiplied with what
-//   static BOREAS_DEVICE void flush(Worker<C>& w, const Task& task, int32_t first, int32_t rows,
-//                                   const Partials<C>& sums);                       sums of some rows become values
-//   static BOREAS_DEVICE Outputs outputs(const Worker<C>& w, const Task& task);     what is published in the end
 #pragma once
 
 #include "exec/cuda/products.cuh"
@@ -42,27 +35,24 @@ BOREAS_DEVICE Publication begin_publication(Worker<C>& w, const Task& task) {
   return {hop_half(w.params, publish.hop, epoch), epoch};
 }
 
-// What consumers have put into the scratch to be published: [vectors][count] bf16, this worker's words of stride_words
-// each ([vector][worker][word]).
-struct Outputs {
-  int32_t vectors = 0, count = 0, stride_words = 0;
-};
-template <class C>
-BOREAS_DEVICE void publish_outputs(Worker<C>& w, const Task& task, const Outputs& outputs) {
-  constexpr int32_t kWordsAtOnce = 8;  // threads a vector
+// All consumers have put their outputs, [vectors][count] bf16 in the scratch: out they go, vector by vector, this
+// worker's words of `stride_words` each ([vector][worker][word]).
+// kCount: what count always is, where the compiler knows it; 0: it does not.
+template <int32_t kCount, class C>
+BOREAS_DEVICE void publish_outputs(Worker<C>& w, const Task& task, int32_t vectors, int32_t count,
+                                   int32_t stride_words) {
   named_barrier(kConsumersMeet, kConsumerThreads);
   if (is_silent(w, task)) return;
   const Publication to = begin_publication(w, task);
-  const int32_t words = words_of_halves(outputs.count);
-  for (int32_t vector = w.consumer_thread() / kWordsAtOnce; vector < outputs.vectors;
-       vector += kConsumerThreads / kWordsAtOnce) {
-    const uint32_t from = w.scratch(&ScratchMap::outputs) + vector * outputs.count * 2;
-    Word* at = to.half + (vector * C::kWorkers + w.worker()) * outputs.stride_words;
-    for (int32_t word = w.consumer_thread() % kWordsAtOnce; word < words; word += kWordsAtOnce) {
-      if (outputs.count % 2 == 0)
-        publish_pairs(at + word, from + word * kWordPayloadBytes, outputs.count - word * kWordHalves, to.epoch);
-      else publish_halves(at + word, from, word * kWordHalves, outputs.count, to.epoch);
-    }
+  if (kCount > 0) count = kCount;
+  const int32_t words = words_of_halves(count);
+  for (int32_t i = w.consumer_thread(); i < vectors * words; i += kConsumerThreads) {
+    const int32_t vector = i / words, word = i % words;
+    Word* at = to.half + (vector * C::kWorkers + w.worker()) * stride_words + word;
+    const uint32_t from = w.scratch(&ScratchMap::outputs) + vector * count * 2;
+    if (kCount > 0 && kCount % 2 == 0)
+      publish_pairs(at, from + word * kWordPayloadBytes, count - word * kWordHalves, to.epoch);
+    else publish_halves(at, from, word * kWordHalves, count, to.epoch);
   }
 }
 

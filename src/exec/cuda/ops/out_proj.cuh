@@ -7,19 +7,17 @@ namespace boreas::cuda {
 
 template <class C>
 struct Body<C, Op::kOutProj> {
-  static BOREAS_DEVICE Product begin(Worker<C>& w, const Task& task) {
-    return {1, task.arg(OutProjOp::kCount), blocks_of_columns(C::kQueryWidth),
-            chunks_are_whole(C::kQueryWidth, kHeightsOfSlices<C::kHidden, C::kWorkers>),
-            rows_operand(w, Slot::kAttention)};
-  }
-  static BOREAS_DEVICE Outputs outputs(const Worker<C>&, const Task&) { return {}; }
-  static BOREAS_DEVICE void flush(Worker<C>& w, const Task& task, int32_t begin, int32_t rows,
-                                  const Partials<C>& sums) {
+  static BOREAS_DEVICE void run(Worker<C>& w, StreamTaker& stream, const Task& task) {
     const int32_t count = task.arg(OutProjOp::kCount);
-    for (int32_t i = w.consumer_thread(); i < rows * w.rows(); i += kConsumerThreads) {
-      const auto [column, row] = w.by_rows(i);
-      store_shared_float(w.slot(Slot::kProjected) + (row * count + begin + column) * 4, sums.sum(i));
-    }
+    const uint32_t projected = w.slot(Slot::kProjected);
+    stream_products<C::kQueryWidth, kHeightsOfSlices<C::kHidden, C::kWorkers>>(
+        w, stream, 1, count, rows_operand(w, Slot::kAttention),
+        [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
+          for (int32_t i = w.consumer_thread(); i < rows * w.rows(); i += kConsumerThreads) {
+            const auto [column, row] = w.by_rows(i);
+            store_shared_float(projected + (row * count + begin + column) * 4, sums.sum(i));
+          }
+        });
   }
 };
 

@@ -1,0 +1,134 @@
+// See bench_tune.h. Coordinate descent: one number at a time, a step up or down as long as the median step gets
+// shorter, rounds over all numbers until nothing helps.
+#include "bench_tune.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+
+#include "bench_decode.h"
+#include "bench_support.h"
+#include "program/ops/load.h"
+#include "program/task.h"
+
+namespace boreas {
+namespace {
+
+struct TuneFlags {
+  DecodeSetup setup;
+  int32_t rounds = 2;
+  double gain_percent = 0.15;  // less is noise
+  std::string results_dir;
+};
+
+constexpr int32_t kCreditsMax = 12;
+constexpr uint32_t kDelayStep = 400, kDelayMax = 12000;  // clocks
+
+class Tuner {
+ public:
+  Tuner(const TuneFlags& flags, DecodeRows& rows, cuda::CudaTuning& tuning)
+      : flags_(flags), rows_(rows), tuning_(tuning) {}
+
+  Status run() {
+    RETURN_IF_ERROR(measure(best_));
+    first_ = best_;
+    for (int32_t round = 0; round < flags_.rounds; ++round) {
+      const double before = best_;
+      for (int32_t i = 0; i < cuda::kStreams; ++i) {
+        int32_t& credits = tuning_.credits[static_cast<size_t>(i)];
+        RETURN_IF_ERROR(walk(credits, 1, 1, kCreditsMax));
+      }
+      for (int32_t i = 0; i < kHops; ++i) {
+        uint32_t& delay = tuning_.poll_delay[static_cast<size_t>(i)];
+        RETURN_IF_ERROR(walk(delay, kDelayStep, 0u, kDelayMax));
+      }
+      std::fprintf(stderr, "round %d: %.1f us\n", round + 1, best_);
+      if (best_ > before * (1 - flags_.gain_percent / 100)) break;
+    }
+    return Ok{};
+  }
+  double first() const { return first_; }
+  double best() const { return best_; }
+
+ private:
+  Status measure(double& median_us) {
+    ASSIGN_OR_RETURN(const DecodeRun run, rows_.run(7));
+    median_us = spread_of(run.device_us).median;
+    return Ok{};
+  }
+  template <class Number>
+  Status walk(Number& number, Number step, Number least, Number most) {
+    for (const bool up : {true, false}) {
+      bool helped = false;
+      while (up ? number + step <= most : number >= least + step) {
+        const Number before = number;
+        number = up ? number + step : number - step;
+        double us = 0;
+        RETURN_IF_ERROR(measure(us));
+        if (us >= best_ * (1 - flags_.gain_percent / 100)) {
+          number = before;
+          break;
+        }
+        best_ = us;
+        helped = true;
+      }
+      if (helped) break;
+    }
+    return Ok{};
+  }
+
+  const TuneFlags& flags_;
+  DecodeRows& rows_;
+  cuda::CudaTuning& tuning_;
+  double first_ = 0, best_ = 0;
+};
+
+Status run_tune(TuneFlags flags) {
+  const auto tuning = std::make_shared<cuda::CudaTuning>();
+  flags.setup.tuning = tuning;
+  const int32_t positions = flags.setup.context + flags.setup.steps + 1;
+  ASSIGN_OR_RETURN(const DecodeStack stack, make_decode_stack(flags.setup, positions));
+  DecodeRows rows(*stack.executor, flags.setup, positions);
+  RETURN_IF_ERROR(rows.fill());
+  RETURN_IF_ERROR(rows.run(7));  // warms up
+  Tuner tuner(flags, rows, *tuning);
+  RETURN_IF_ERROR(tuner.run());
+  boost::json::object line = result_line("tune", "megakernel", stack.executor->info().device);
+  line["model_shape"] = flags.setup.model.empty() ? flags.setup.model_shape : flags.setup.model;
+  line["batch"] = flags.setup.batch;
+  line["context"] = flags.setup.context;
+  line["step_us_before"] = tuner.first();
+  line["step_us"] = tuner.best();
+  line["credits"] = boost::json::array(tuning->credits.begin(), tuning->credits.end());
+  line["poll_delay"] = boost::json::array(tuning->poll_delay.begin(), tuning->poll_delay.end());
+  if (!record_result(line, flags.results_dir)) return Error{"the result was not recorded"};
+  return Ok{};
+}
+
+}  // namespace
+
+void add_tune_bench(CLI::App& bench, const std::function<void(const Status&)>& finish) {
+  CLI::App* tune = bench.add_subcommand("tune", "search the megakernel's credits and delays on this GPU");
+  const auto flags = std::make_shared<TuneFlags>();
+  flags->setup.device = "cuda";
+  flags->setup.model_shape = "north";
+  flags->setup.context = 8192;
+  flags->setup.steps = 24;
+  tune->add_option("--model", flags->setup.model, "checkpoint directory or hub id; without it, dummy weights");
+  tune->add_option("--model-shape", flags->setup.model_shape, "shape for dummy weights")->capture_default_str();
+  tune->add_option("--device", flags->setup.device, "cuda or cuda:INDEX")->capture_default_str();
+  tune->add_option("--batch", flags->setup.batch, "rows")->check(CLI::Range(1, 8))->capture_default_str();
+  tune->add_option("--context", flags->setup.context, "positions before the first step")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  tune->add_option("--steps", flags->setup.steps, "steps a measurement")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  tune->add_option("--rounds", flags->rounds, "over all numbers, at most")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  tune->add_option("--results", flags->results_dir, "append the line to <machine>.ndjson in this folder");
+  tune->callback([=] { finish(run_tune(*flags)); });
+}
+
+}  // namespace boreas
