@@ -6,8 +6,15 @@
 //
 //   block 0                      block 1                            one block: r * 64 bytes
 //   row 0: columns 0..31 (64 B)  row 0: columns 32..63              lane 4 g + c of a warp loads 16 bytes of row g:
-//   row 1: columns 0..31         row 1: columns 32..63              columns 8 c .. 8 c + 7, and of row g + 8
+//   row 1: columns 0..31         row 1: columns 32..63              columns 8 c .. 8 c + 7
 //   ...                          ...
+//
+// In a tile of 16 rows a lane has rows g and g + 8, so 16 pairs of columns in a block; they lie as the registers of its
+// two MMAs want them, which then are loaded by one access each (element_in_block):
+//
+//   lane's bytes      0..3                  4..7           8..11                 12..15
+//   first 512 bytes   row g, 8 c and + 1    row g + 8      row g, 8 c + 2, + 3   row g + 8
+//   the others        row g, 8 c + 4, + 5   row g + 8      row g, 8 c + 6, + 7   row g + 8
 //
 // A piece is a run of blocks of one tile, at most kPieceBytes; pieces follow each other tile by tile. A ring chunk is
 // two consecutive pieces of an item, which may belong to two units (two experts): then it takes two copies.
@@ -52,6 +59,17 @@ constexpr int32_t unit_pieces(int32_t rows, int32_t columns) {
 constexpr int64_t chunks_of_pieces(int64_t pieces) { return ceil_div(pieces, kPiecesPerChunk); }
 constexpr int32_t chunks_of_pieces(int32_t pieces) { return ceil_div_32(pieces, kPiecesPerChunk); }
 
+// Byte offset of a pair of columns (2 * pair, 2 * pair + 1 of a block) from the row's first one.
+constexpr int32_t pair_in_row(bool tall_tile, int32_t pair) {
+  return tall_tile ? pair / 4 * 16 + pair % 4 / 2 * 512 + pair % 2 * 8 : pair * 4;
+}
+// Byte offset of an element in its block; row of the tile, column of the block.
+constexpr int32_t element_in_block(int32_t rows_of_tile, int32_t row, int32_t column) {
+  const bool tall = rows_of_tile == kTileRowsMax;
+  const int32_t row_first = tall ? row % 8 * kBlockRowBytes + row / 8 * 4 : row * kBlockRowBytes;
+  return row_first + pair_in_row(tall, column / 2) + column % 2 * 2;
+}
+
 // Byte offset of an element in its unit. `columns` is a multiple of kBlockColumns.
 constexpr int64_t unit_element_offset(int32_t rows, int32_t columns, int32_t row, int32_t column) {
   const int32_t whole = rows / kTileRowsMax * kTileRowsMax;
@@ -65,8 +83,8 @@ constexpr int64_t unit_element_offset(int32_t rows, int32_t columns, int32_t row
     }
   }
   const int64_t block = column / kBlockColumns;
-  return int64_t{tile} * columns * 2 + (block * rows_of_tile + (row - tile)) * kBlockRowBytes +
-         column % kBlockColumns * 2;
+  return int64_t{tile} * columns * 2 + block * rows_of_tile * kBlockRowBytes +
+         element_in_block(rows_of_tile, row - tile, column % kBlockColumns);
 }
 
 // Where piece `index` of a unit lies in it, in bytes. Pieces of a unit are contiguous.
@@ -131,7 +149,7 @@ struct PieceWalk {
 
 // ---- KV pages of one layer and KV head, head_dim 128: two halves of 32 positions, each one chunk:
 //   K of 32 positions: a unit of 32 rows (positions) and 128 columns: 2 tiles of 16 rows     8 KB = one piece
-//   V of 32 positions, transposed: 128 rows (dims) of 64 bytes                                8 KB = one piece
+//   V of 32 positions, transposed: 128 rows (dims) of 64 bytes: 8 tiles of 16 rows            8 KB = one piece
 // Inside a V row the positions are permuted so that the softmax probabilities, as the score MMA leaves them in
 // registers, are the B operand of the next MMA: position 8 q + 2 c + e lies at 8 c + 2 q + e.
 constexpr int32_t kKvHeadDim = 128;
@@ -147,8 +165,9 @@ constexpr int32_t k_offset(int32_t position, int32_t dim) {
          static_cast<int32_t>(unit_element_offset(kKvHalfPositions, kKvHeadDim, position % kKvHalfPositions, dim));
 }
 constexpr int32_t v_offset(int32_t position, int32_t dim) {
-  return position / kKvHalfPositions * kKvHalfBytes + kPieceBytes + dim * kBlockRowBytes +
-         v_column(position % kKvHalfPositions) * 2;
+  return position / kKvHalfPositions * kKvHalfBytes + kPieceBytes +
+         dim / kTileRowsMax * (kTileRowsMax * kBlockRowBytes) +
+         element_in_block(kTileRowsMax, dim % kTileRowsMax, v_column(position % kKvHalfPositions));
 }
 
 }  // namespace boreas

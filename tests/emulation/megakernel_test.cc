@@ -122,10 +122,9 @@ class Machine {
     const auto places = cuda::row_places(config, C::kWorkers, key.role);
     uint8_t* base = weights_.data() + cuda::region_offset(layout_, key.role, key.layer, key.expert);
     for (int64_t row = 0; row < shape.rows; ++row) {
-      for (int64_t block = 0; block < shape.cols / 32; ++block)
-        std::memcpy(
-            base + places[static_cast<size_t>(row)].offset + block * places[static_cast<size_t>(row)].block_stride,
-            tensor.bf16_row(row) + block * 32, 64);
+      for (int32_t pair = 0; pair < shape.cols / 2; ++pair)
+        std::memcpy(base + cuda::pair_offset(places[static_cast<size_t>(row)], pair), tensor.bf16_row(row) + 2 * pair,
+                    4);
     }
   }
 

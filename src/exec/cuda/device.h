@@ -46,7 +46,7 @@ class Device {
   virtual Status fill_zero(std::byte* to, size_t bytes) = 0;
 
   // Spreads a row-major [places.size(), columns] bf16 tensor over the re-laid weights: row r begins at base +
-  // places[r].offset and its k-th block of 32 columns lies k * places[r].block_stride bytes further (weight_layout.h).
+  // places[r].offset, its pairs of columns lie where pair_offset() says (weight_layout.h).
   // `tensor` may be unaligned and may be reused when the call returns.
   virtual Status scatter_rows(std::byte* base, std::span<const RowPlace> places, int32_t columns,
                               std::span<const std::byte> tensor) = 0;

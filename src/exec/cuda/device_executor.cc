@@ -172,8 +172,8 @@ class DeviceExecutor final : public Executor {
     params_.window = config_.window;
     params_.rms_norm_eps = config_.rms_norm_eps;
     params_.logit_scale = config_.logit_scale;
-    params_.deadline = static_cast<uint32_t>(
-        std::clamp<uint64_t>(options_.tuning.deadline_clocks / kCoarseClocks, 1, UINT32_MAX / 8));
+    params_.deadline =
+        static_cast<uint32_t>(std::clamp<uint64_t>(options_.tuning.deadline_clocks / kCoarseClocks, 1, UINT32_MAX / 8));
     params_.delay_seed = options_.delay_seed;
     params_.silent_task = options_.silent_task;
   }

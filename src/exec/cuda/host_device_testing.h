@@ -94,11 +94,9 @@ class HostDevice final : public Device {
                       std::span<const std::byte> tensor) override {
     CHECK(tensor.size() == places.size() * static_cast<size_t>(columns) * 2);
     for (size_t row = 0; row < places.size(); ++row)
-      for (int32_t block = 0; block < columns / kBlockColumns; ++block)
-        std::memcpy(
-            base + places[row].offset + int64_t{block} * places[row].block_stride,
-            tensor.data() + row * static_cast<size_t>(columns) * 2 + static_cast<size_t>(block) * kBlockRowBytes,
-            kBlockRowBytes);
+      for (int32_t pair = 0; pair < columns / 2; ++pair)
+        std::memcpy(base + pair_offset(places[row], pair),
+                    tensor.data() + (row * static_cast<size_t>(columns) / 2 + static_cast<size_t>(pair)) * 4, 4);
     return Ok{};
   }
   Status scatter_dummy(std::byte* base, std::span<const RowPlace> places, int32_t columns,

@@ -70,30 +70,37 @@ class TileLane {
   }
 
  private:
+  static constexpr bool kTall = kHeight == kTileRowsMax;
   static constexpr int32_t kBodyMax = 4;
   static constexpr uint32_t kBlockBytes = kHeight * kBlockRowBytes, kStep = kConsumerWarps * kBlockBytes;
 
   // Loads first, so that they overlap. Lanes without a row or an operand keep their zeros.
   template <int32_t kFirst, int32_t kRounds>
   BOREAS_DEVICE void multiply_rounds(TileSums& sums, uint32_t from) {
-    Vec4 high[kRounds];
+    Vec4 other[kRounds];  // of a tall tile: A of the second MMA
     BOREAS_UNROLL
     for (int32_t k = 0; k < kRounds; ++k) {
-      if (kHeight >= 8) low_[k] = load_shared_128(from + k * kStep);
-      else load_shared_128_if(has_row_, from + k * kStep, low_[k]);
-      high[k] = kHeight == 16 ? load_shared_128(from + k * kStep + 512) : Vec4{0, 0, 0, 0};
+      if (kHeight >= 8) a_[k] = load_shared_128(from + k * kStep);
+      else load_shared_128_if(has_row_, from + k * kStep, a_[k]);
+      if (kTall) other[k] = load_shared_128(from + k * kStep + 512);
       load_shared_128_if(present_, x_, b_[k]);
       x_ += x_step_;
     }
     BOREAS_UNROLL
     for (int32_t k = 0; k < kRounds; ++k) {
       float(&part)[4] = sums.part[(kFirst + k) % 2];
-      mma_bf16(part, low_[k].x, high[k].x, low_[k].y, high[k].y, b_[k].x, b_[k].y);
-      mma_bf16(part, low_[k].z, high[k].z, low_[k].w, high[k].w, b_[k].z, b_[k].w);
+      const Vec4 &a = a_[k], &b = b_[k];
+      if (kTall) {
+        mma_bf16(part, a.x, a.y, a.z, a.w, b.x, b.y);
+        mma_bf16(part, other[k].x, other[k].y, other[k].z, other[k].w, b.z, b.w);
+      } else {
+        mma_bf16(part, a.x, 0, a.y, 0, b.x, b.y);
+        mma_bf16(part, a.z, 0, a.w, 0, b.z, b.w);
+      }
     }
   }
 
-  Vec4 low_[kBodyMax] = {}, b_[kBodyMax] = {};
+  Vec4 a_[kBodyMax] = {}, b_[kBodyMax] = {};
   uint32_t own_, x_, x_step_;
   bool has_row_, present_;
 };

@@ -1,5 +1,5 @@
-// See relay.h. Both kernels write blocks of 32 columns (64 bytes) to where the megakernel's stream expects them; a
-// thread moves 16 bytes, or makes the 32 bytes of one Philox call.
+// See relay.h. Both kernels write pairs of columns to where the megakernel's stream expects them; a thread moves four
+// pairs, or makes the eight of one Philox call.
 #include "exec/cuda/dummy_values.h"
 #include "exec/cuda/relay.h"
 
@@ -7,21 +7,24 @@ namespace boreas::cuda {
 namespace {
 
 constexpr int32_t kVectorBytes = 16;
-constexpr int32_t kVectorsPerBlock = kBlockRowBytes / kVectorBytes;
+constexpr int32_t kVectorPairs = kVectorBytes / 4;
 constexpr int32_t kThreadsPerBlock = 256;
 
-__device__ std::byte* block_at(std::byte* base, const RowPlace& place, int32_t block) {
-  return base + place.offset + int64_t{block} * place.block_stride;
+__device__ void put_pair(std::byte* base, const RowPlace& place, int32_t pair, uint32_t value) {
+  *reinterpret_cast<uint32_t*>(base + pair_offset(place, pair)) = value;
 }
 
 __global__ void scatter(std::byte* base, const RowPlace* places, int64_t vectors, int32_t vectors_per_row,
                         const uint4* tensor) {
   const int64_t index = int64_t{blockIdx.x} * kThreadsPerBlock + threadIdx.x;
   if (index >= vectors) return;
-  const int64_t row = index / vectors_per_row;
-  const int32_t vector = static_cast<int32_t>(index % vectors_per_row);
-  std::byte* to = block_at(base, places[row], vector / kVectorsPerBlock);
-  reinterpret_cast<uint4*>(to)[vector % kVectorsPerBlock] = tensor[index];
+  const RowPlace place = places[index / vectors_per_row];
+  const int32_t pair = static_cast<int32_t>(index % vectors_per_row) * kVectorPairs;
+  const uint4 values = tensor[index];
+  put_pair(base, place, pair, values.x);
+  put_pair(base, place, pair + 1, values.y);
+  put_pair(base, place, pair + 2, values.z);
+  put_pair(base, place, pair + 3, values.w);
 }
 
 __global__ void generate(std::byte* base, const RowPlace* places, int64_t first_block, int64_t blocks,
@@ -29,15 +32,10 @@ __global__ void generate(std::byte* base, const RowPlace* places, int64_t first_
   const int64_t index = int64_t{blockIdx.x} * kThreadsPerBlock + threadIdx.x;
   if (index >= blocks) return;
   const std::array<uint32_t, 4> words = dummy_bytes(name_hash, static_cast<uint64_t>(first_block + index));
-  uint4 out[2];
-  uint32_t* values = reinterpret_cast<uint32_t*>(out);
+  const RowPlace place = places[index / blocks_per_row];
+  const int32_t first = static_cast<int32_t>(index % blocks_per_row) * (kDummyBlock / 2);
   for (int32_t pair = 0; pair < kDummyBlock / 2; ++pair)
-    values[pair] = dummy_pair(exponent, words[static_cast<size_t>(pair / 2)], pair % 2);
-  const int64_t row = index / blocks_per_row;
-  const int32_t column = static_cast<int32_t>(index % blocks_per_row) * kDummyBlock;
-  std::byte* to = block_at(base, places[row], column / kBlockColumns) + column % kBlockColumns * 2;
-  reinterpret_cast<uint4*>(to)[0] = out[0];
-  reinterpret_cast<uint4*>(to)[1] = out[1];
+    put_pair(base, place, first + pair, dummy_pair(exponent, words[static_cast<size_t>(pair / 2)], pair % 2));
 }
 
 uint32_t grid_for(int64_t threads) { return static_cast<uint32_t>(ceil_div(threads, kThreadsPerBlock)); }

@@ -15,6 +15,7 @@
 
 #include "exec/cuda/step_params.h"
 #include "model/model.h"
+#include "program/weight_tiles.h"
 
 namespace boreas::cuda {
 
@@ -22,8 +23,14 @@ constexpr uint64_t kRegionAlign = 256;
 
 struct RowPlace {
   int64_t offset = 0;        // bytes from the region's base (of an expert's part of it): column 0
-  int32_t block_stride = 0;  // bytes from one block of 32 columns to the next
+  int32_t block_stride = 0;  // bytes from one block of 32 columns to the next; says how high the row's tile is
 };
+// Bytes from the region's base to columns 2 * pair and 2 * pair + 1 of a row.
+constexpr int64_t pair_offset(const RowPlace& place, int32_t pair) {
+  constexpr int32_t kPairs = kBlockColumns / 2;
+  const bool tall = place.block_stride == kTileRowsMax * kBlockRowBytes;
+  return place.offset + int64_t{pair / kPairs} * place.block_stride + pair_in_row(tall, pair % kPairs);
+}
 
 // Places of a role's rows in its region, at least as many workers as KV heads. Query, key and value share the region
 // `qkv`, gate and up of an expert (or of the dense MLP) the region `up_gate`. Norms are rows as they are.

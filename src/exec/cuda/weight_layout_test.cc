@@ -13,27 +13,28 @@
 namespace boreas::cuda {
 namespace {
 
-// Marks every 64-byte block that the roles' rows take in one region; each must be new, and at the end none is left.
+// Marks every pair of columns that the roles' rows take in one region; each must be new, and at the end none is left.
 class Region {
  public:
-  explicit Region(int64_t bytes) : taken_(static_cast<size_t>(bytes / kBlockRowBytes)) {}
+  explicit Region(int64_t bytes) : taken_(static_cast<size_t>(bytes / kPairBytes)) {}
   void take(const ModelConfig& config, int32_t workers, WeightRole role) {
-    const int32_t blocks = blocks_of_columns(static_cast<int32_t>(weight_shape(config, role).cols));
+    const int32_t pairs = static_cast<int32_t>(weight_shape(config, role).cols) / 2;
     for (const RowPlace& place : row_places(config, workers, role)) {
-      for (int32_t block = 0; block < blocks; ++block) {
-        const int64_t at = place.offset + int64_t{block} * place.block_stride;
-        ASSERT_EQ(at % kBlockRowBytes, 0);
-        ASSERT_LT(at / kBlockRowBytes, static_cast<int64_t>(taken_.size()));
-        ASSERT_FALSE(taken_[static_cast<size_t>(at / kBlockRowBytes)]) << "two rows at " << at;
-        taken_[static_cast<size_t>(at / kBlockRowBytes)] = true;
+      for (int32_t pair = 0; pair < pairs; ++pair) {
+        const int64_t at = pair_offset(place, pair);
+        ASSERT_EQ(at % kPairBytes, 0);
+        ASSERT_LT(at / kPairBytes, static_cast<int64_t>(taken_.size()));
+        ASSERT_FALSE(taken_[static_cast<size_t>(at / kPairBytes)]) << "two rows at " << at;
+        taken_[static_cast<size_t>(at / kPairBytes)] = true;
       }
     }
   }
   void expect_full() const {
-    for (size_t i = 0; i < taken_.size(); ++i) ASSERT_TRUE(taken_[i]) << "nobody at " << i * kBlockRowBytes;
+    for (size_t i = 0; i < taken_.size(); ++i) ASSERT_TRUE(taken_[i]) << "nobody at " << i * kPairBytes;
   }
 
  private:
+  static constexpr int64_t kPairBytes = 4;
   std::vector<bool> taken_;
 };
 
@@ -54,9 +55,8 @@ void expect_own_places(const ModelConfig& config, int32_t workers) {
 // An element by the kernel's arithmetic: unit of the worker, then its place in the unit.
 void expect_row(const RowPlace& place, int64_t unit, int32_t unit_rows, int32_t columns, int32_t unit_row,
                 const std::string& what) {
-  for (int32_t column = 0; column < columns; column += kBlockColumns)
-    ASSERT_EQ(place.offset + int64_t{column / kBlockColumns} * place.block_stride,
-              unit + unit_element_offset(unit_rows, columns, unit_row, column))
+  for (int32_t column = 0; column < columns; column += 2)
+    ASSERT_EQ(pair_offset(place, column / 2), unit + unit_element_offset(unit_rows, columns, unit_row, column))
         << what << " row " << unit_row << " column " << column;
 }
 

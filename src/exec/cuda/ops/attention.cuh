@@ -146,9 +146,9 @@ struct Body<C, Op::kAttention> {
       BOREAS_UNROLL
       for (int32_t block = 0; block < 4; ++block) {
         const uint32_t at = keys + tile * 4096 + block * 1024 + w.lane() * 16;
-        const Vec4 low = load_shared_128(at), high = load_shared_128(at + 512);
-        mma_bf16(scores[tile], low.x, high.x, low.y, high.y, query[block].x, query[block].y);
-        mma_bf16(scores[tile], low.z, high.z, low.w, high.w, query[block].z, query[block].w);
+        const Vec4 first = load_shared_128(at), second = load_shared_128(at + 512);
+        mma_bf16(scores[tile], first.x, first.y, first.z, first.w, query[block].x, query[block].y);
+        mma_bf16(scores[tile], second.x, second.y, second.z, second.w, query[block].z, query[block].w);
       }
     }
     const int32_t position = w.params.row[row].position;
@@ -161,13 +161,13 @@ struct Body<C, Op::kAttention> {
     const uint32_t values = keys + kPieceBytes + w.warp() % kGroupWarps * 2048 + w.lane() * 16;
     BOREAS_UNROLL
     for (int32_t tile = 0; tile < 2; ++tile) {
-      Vec4 low = load_shared_128(values + tile * 1024), high = load_shared_128(values + tile * 1024 + 512);
+      Vec4 first = load_shared_128(values + tile * 1024), second = load_shared_128(values + tile * 1024 + 512);
       if (!whole) {
-        mask_values(low, w.lane() % 4, visible_first, visible_last);
-        mask_values(high, w.lane() % 4, visible_first, visible_last);
+        mask_values(first, 0, w.lane() % 4, visible_first, visible_last);
+        mask_values(second, 2, w.lane() % 4, visible_first, visible_last);
       }
-      mma_bf16(state.output[tile], low.x, high.x, low.y, high.y, weights[0], weights[1]);
-      mma_bf16(state.output[tile], low.z, high.z, low.w, high.w, weights[2], weights[3]);
+      mma_bf16(state.output[tile], first.x, first.y, first.z, first.w, weights[0], weights[1]);
+      mma_bf16(state.output[tile], second.x, second.y, second.z, second.w, weights[2], weights[3]);
     }
   }
 
@@ -181,17 +181,17 @@ struct Body<C, Op::kAttention> {
       }
     }
   }
-  // Register q of a lane holds positions 8 q + 2 (lane % 4) and the next one (v_column).
-  static BOREAS_DEVICE void mask_values(Vec4& values, int32_t column, int32_t first, int32_t last) {
-    const auto mask = [&](int32_t q) {
-      const int32_t position = 8 * q + 2 * column;
+  // Positions of an MMA's registers: 8 q + 2 (lane % 4) and the next one in x and y, 8 more in z and w (v_column).
+  static BOREAS_DEVICE void mask_values(Vec4& values, int32_t q, int32_t column, int32_t first, int32_t last) {
+    const auto mask = [&](int32_t block) {
+      const int32_t position = 8 * block + 2 * column;
       return (position >= first && position <= last ? 0xffffu : 0u) |
              (position + 1 >= first && position + 1 <= last ? 0xffff0000u : 0u);
     };
-    values.x &= mask(0);
-    values.y &= mask(1);
-    values.z &= mask(2);
-    values.w &= mask(3);
+    values.x &= mask(q);
+    values.y &= mask(q);
+    values.z &= mask(q + 1);
+    values.w &= mask(q + 1);
   }
 
   // Running maximum and sum; weights in bf16, which both the sum and the output use.
