@@ -89,7 +89,12 @@ struct Cut : Shape {
   static constexpr int32_t kAttentionWords = words_of_halves(kOutputSliceMax);
   static constexpr int32_t kExpertWords = words_of_halves(kExpertSliceMax);
   static constexpr int32_t kDenseWords = words_of_halves(kDenseSliceMax);
-  static constexpr int32_t kPartialWords = static_cast<int32_t>(ceil_div(kHeadDim + 2, kWordFloats));  // m, l, o
+  // Attention of a pair of queries over one piece, fp32. For every 32 dims and g < 8 three words, what a lane of the
+  // kernel has: outputs of the first query's dims g, g + 8, g + 16, g + 24, of the second query's, and a ninth float,
+  // by g % 4: m and l of the first query's softmax, m and l of the second's.
+  static constexpr int32_t kQueryPairs = ceil_div_32(kQueries, 2);
+  static constexpr int32_t kPartialLaneWords = 3;
+  static constexpr int32_t kPartialWords = kHeadDim / 32 * 8 * kPartialLaneWords;  // of a pair
 
   // Values that a consumer task collects before it publishes them, per row.
   static constexpr int32_t output_row_values() {
@@ -103,7 +108,7 @@ struct Cut : Shape {
   // Words of one half of a hop's buffer, per row.
   static constexpr int32_t kInnerRowWords =
       kWorkers * (S::kExpertsPerToken * kExpertWords > kDenseWords ? S::kExpertsPerToken * kExpertWords : kDenseWords);
-  static constexpr int32_t kPartialRowWords = S::kKvHeads * kAttentionPieces * kQueries * kPartialWords;
+  static constexpr int32_t kPartialRowWords = S::kKvHeads * kAttentionPieces * kQueryPairs * kPartialWords;
 
   // ---- who owns what; the same cuts as program/place.cc
   // Where a cut is even, which the compiler knows, the general formulas (64-bit divisions) are not needed.

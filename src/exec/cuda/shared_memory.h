@@ -18,8 +18,8 @@ constexpr int32_t kRouteExperts = 16;
 constexpr int32_t kEntryBytes = kConsumerWarps * 4;
 constexpr int32_t partial_entries(int32_t rows) { return rows <= 4 ? 64 : kTileRowsMax * rows; }
 
-// Merged attention of one (row, piece): m, l and the output of each query head, fp32.
-constexpr int32_t kHeadStateFloats = 132;
+// Attention's second group gives its outputs to the first: [8][128 threads] floats.
+constexpr int32_t kAttentionGiftBytes = 8 * 128 * 4;
 
 struct ScratchMap {
   uint32_t full, empty;      // [kStagesMax] mbarriers of the ring
@@ -31,7 +31,7 @@ struct ScratchMap {
   uint32_t routes;           // two tables by route slot: number of distinct experts; at kRouteExperts their ids,
   uint32_t route_bytes;      // ascending, [rows * topk] bytes; at route_choices which of a row's choices each is (0xff:
   uint32_t route_choices;    // none), [rows * topk][rows] bytes
-  uint32_t partials;         // 2 halves of partial_entries(rows) entries; or attention's head states
+  uint32_t partials;         // 2 halves of partial_entries(rows) entries; or kAttentionGiftBytes
   uint32_t attention_other;  // [2][kRowsMax] floats: m and l of the second group
   uint32_t outputs;          // bf16 values about to be published by consumers
   uint32_t merged;           // bf16 values about to be published by messengers
@@ -64,8 +64,7 @@ constexpr ScratchMap map_scratch(uint32_t base, int32_t rows, int32_t pages_per_
   map.route_bytes = at - map.routes;
   take(static_cast<int32_t>(map.route_bytes));
   const int32_t partials = 2 * partial_entries(rows) * kEntryBytes;
-  const int32_t states = kRowsMax * kHeadStateFloats * 4;
-  map.partials = take(partials > states ? partials : states);
+  map.partials = take(partials > kAttentionGiftBytes ? partials : kAttentionGiftBytes);
   map.attention_other = take(2 * kRowsMax * 4);
   map.outputs = take(rows * C::kOutputRowBytes);
   map.merged = take(C::kOutputSliceMax * 2);

@@ -236,15 +236,12 @@ struct Body<C, Op::kAttention> {
       BOREAS_UNROLL
       for (int32_t step = 4; step < 32; step *= 2) state.sum[i] += shuffle_xor(state.sum[i], step);
     }
-    named_barrier(kConsumersMeet, kConsumerThreads);  // earlier readers of the scratch are done
+    // Whoever read the scratch before has met all others since, when q, k and v were published or a piece was.
     if (group == 1) give(w, in_group, state);
     named_barrier(kConsumersMeet, kConsumerThreads);
     if (group == 0) {
       take(w, in_group, state);
-      named_barrier(kAttentionGroupsMeet, kGroupThreads);  // all have read before the scratch changes its layout
-      store_states(w, state);
-      named_barrier(kAttentionGroupsMeet, kGroupThreads);
-      if (!silent) publish_states(w, row, piece, in_group, to);
+      if (!silent) publish_state(w, row, piece, state, to);
     }
     named_barrier(kConsumersMeet, kConsumerThreads);
   }
@@ -280,33 +277,20 @@ struct Body<C, Op::kAttention> {
       }
     }
   }
-  // [query][m, l, o...] in the scratch.
-  static BOREAS_DEVICE void store_states(const Worker<C>& w, const AttentionState& state) {
-    BOREAS_UNROLL
-    for (int32_t i = 0; i < 2; ++i) {
-      const int32_t query = w.lane() % 4 * 2 + i;
-      const uint32_t at = w.scratch(&ScratchMap::partials) + query * kHeadStateFloats * 4;
-      if (w.warp() == 0 && w.lane() < 4) {
-        store_shared_float(at, state.maximum[i]);
-        store_shared_float(at + 4, state.sum[i]);
-      }
-      BOREAS_UNROLL
-      for (int32_t tile = 0; tile < 2; ++tile) {
-        const int32_t dim = w.warp() * 32 + tile * 16 + w.lane() / 4;
-        store_shared_float(at + (2 + dim) * 4, state.output[tile][i]);
-        store_shared_float(at + (2 + dim + 8) * 4, state.output[tile][i + 2]);
-      }
-    }
-  }
-  static BOREAS_DEVICE void publish_states(const Worker<C>& w, int32_t row, int32_t piece, int32_t in_group,
-                                           const Publication& to) {
-    Word* words = to.half + (row * C::kKvHeads + w.group().head) * (kAttentionPieces * C::kQueries * C::kPartialWords) +
-                  piece * C::kQueries * C::kPartialWords;
-    for (int32_t i = in_group; i < C::kQueries * C::kPartialWords; i += kGroupThreads) {
-      const int32_t query = i / C::kPartialWords, word = i % C::kPartialWords;
-      const uint32_t at = w.scratch(&ScratchMap::partials) + (query * kHeadStateFloats + word * kWordFloats) * 4;
-      store_word(words + i, load_shared_32(at), load_shared_32(at + 4), load_shared_32(at + 8), to.epoch);
-    }
+  static BOREAS_DEVICE void publish_state(const Worker<C>& w, int32_t row, int32_t piece, const AttentionState& state,
+                                          const Publication& to) {
+    const int32_t g = w.lane() / 4, pair = w.lane() % 4;
+    Word* words =
+        to.half +
+        (((row * C::kKvHeads + w.group().head) * kAttentionPieces + piece) * C::kQueryPairs + pair) * C::kPartialWords +
+        (w.warp() * 8 + g) * C::kPartialLaneWords;
+    const float ninth =
+        g % 2 == 0 ? (g % 4 == 0 ? state.maximum[0] : state.maximum[1]) : (g % 4 == 1 ? state.sum[0] : state.sum[1]);
+    const float(&o)[2][4] = state.output;
+    if (pair >= C::kQueryPairs) return;
+    store_word(words, bits_of(o[0][0]), bits_of(o[0][2]), bits_of(o[1][0]), to.epoch);
+    store_word(words + 1, bits_of(o[1][2]), bits_of(o[0][1]), bits_of(o[0][3]), to.epoch);
+    store_word(words + 2, bits_of(o[1][1]), bits_of(o[1][3]), bits_of(ninth), to.epoch);
   }
 };
 

@@ -23,8 +23,27 @@ BOREAS_DEVICE float maximum_of_lanes(float value) {
   return value;
 }
 
+// Sums of eight values over all lanes with nine shuffles: lane 4 i + k ends with the sum of values[i].
+BOREAS_DEVICE float sums_of_lanes(float (&values)[8], int32_t lane) {
+  BOREAS_UNROLL
+  for (int32_t count = 4; count > 0; count /= 2) {
+    const bool upper = (lane & 4 * count) != 0;  // keeps the upper half of the values
+    BOREAS_UNROLL
+    for (int32_t i = 0; i < count; ++i) {
+      const float kept = upper ? values[i + count] : values[i], given = upper ? values[i] : values[i + count];
+      values[i] = kept + shuffle_xor(given, 4 * count);
+    }
+  }
+  values[0] += shuffle_xor(values[0], 2);
+  return values[0] + shuffle_xor(values[0], 1);
+}
+
 template <class C>
 struct Body<C, Op::kAttentionMerge> {
+  static constexpr int32_t kMergeDims = 32, kQueryBlocks = kHeadDim / kMergeDims;
+  static constexpr int32_t kBlockWords = 8 * C::kPartialLaneWords;  // of a pair of queries
+  static constexpr int32_t kWords = 6;                              // that a lane merges
+
   static BOREAS_DEVICE void run(Worker<C>& w, const Task& task) {
     const bool sliding = task.arg(AttentionMergeOp::kSliding) != 0;
     const Range own{task.arg(AttentionMergeOp::kFirst), task.arg(AttentionMergeOp::kCount)};
@@ -49,52 +68,60 @@ struct Body<C, Op::kAttentionMerge> {
   static BOREAS_DEVICE void merge_row(Worker<C>& w, int32_t row, bool sliding, Range own, const Word* half,
                                       uint32_t epoch) {
     const bool present = w.pages_of(row, w.lane(), sliding).count > 0;
-    const int32_t warp = w.warp() - kConsumerWarps;
-    for (int32_t first = own.first; first < own.end();) {
-      const int32_t query = first / kHeadDim, next = (query + 1) * kHeadDim, end = next < own.end() ? next : own.end();
-      const Word* words =
-          half + (((row * C::kKvHeads + w.group().head) * kAttentionPieces + w.lane()) * C::kQueries + query) *
-                     C::kPartialWords;
-      merge_query(w, words, present, epoch, warp, first - query * kHeadDim, end - query * kHeadDim, first - own.first);
-      first = end;
-    }
-  }
-
-  // Dims [first, end) of a query; `at`: of the first one among the own outputs.
-  static BOREAS_DEVICE void merge_query(Worker<C>& w, const Word* words, bool present, uint32_t epoch, int32_t warp,
-                                        int32_t first, int32_t end, int32_t at) {
-    const Word head = present ? wait_word(w, words, epoch) : Word{};
-    warp_sync();
-    const float own_maximum = present ? float_of(head.payload[0]) : kMinusInfinity;
-    const float factor = softmax_weight(own_maximum, maximum_of_lanes(own_maximum));
-    const float total = sum_of_lanes(present ? factor * float_of(head.payload[1]) : 0.0f);
-    const int32_t word_first = (2 + first) / kWordFloats, word_end = (2 + end - 1) / kWordFloats + 1;
+    const Word* piece =
+        half + ((row * C::kKvHeads + w.group().head) * kAttentionPieces + w.lane()) * C::kQueryPairs * C::kPartialWords;
+    // Blocks of 32 dims, each of one query.
     BOREAS_NO_UNROLL
-    for (int32_t word = word_first + warp; word < word_end; word += kMessengerWarps) {
-      const Word part = present ? wait_word(w, words + word, epoch) : Word{};
-      warp_sync();
-      BOREAS_UNROLL
-      for (int32_t i = 0; i < kWordFloats; ++i) {
-        const int32_t dim = word * kWordFloats + i - 2;
-        if (dim < first || dim >= end) continue;  // the same for all lanes
-        const float sum = sum_of_lanes(present ? factor * float_of(part.payload[i]) : 0.0f);
-        if (w.lane() == 0)
-          store_shared_16(w.scratch(&ScratchMap::merged) + (at + dim - first) * 2,
-                          pack_bf16(sum / total, 0.0f) & 0xffffu);
-      }
+    for (int32_t block = own.first / kMergeDims; block * kMergeDims < own.end(); ++block) {
+      const int32_t query = block / kQueryBlocks;
+      const Word* words = piece + query / 2 * C::kPartialWords + block % kQueryBlocks * kBlockWords;
+      merge_block(w, words, query % 2, present, epoch, block * kMergeDims, own);
     }
   }
 
-  static BOREAS_DEVICE Word wait_word(Worker<C>& w, const Word* from, uint32_t epoch) {
-    Word word = load_word(from);
-    if (word.epoch == epoch) return word;
+  // Dims first .. first + 31 of the head's queries, as far as they are own; `second`: the query is the pair's second. A
+  // warp has dims g and g + 4, and each 8, 16 and 24 further.
+  static BOREAS_DEVICE void merge_block(Worker<C>& w, const Word* words, int32_t second, bool present, uint32_t epoch,
+                                        int32_t first, Range own) {
+    const int32_t g = w.warp() - kConsumerWarps;
+    static_assert(kMessengerWarps == 4);
+    // m, l; the two words with outputs of dim g and of dim g + 4.
+    const int32_t place[kWords] = {2 * second * 3 + 2, (2 * second + 1) * 3 + 2, g * 3 + second,
+                                   g * 3 + second + 1, (g + 4) * 3 + second,     (g + 4) * 3 + second + 1};
+    Word word[kWords] = {};
+    if (present) {
+      BOREAS_UNROLL
+      for (int32_t i = 0; i < kWords; ++i) word[i] = load_word(words + place[i]);
+      BOREAS_UNROLL
+      for (int32_t i = 0; i < kWords; ++i) wait_word(w, word[i], words + place[i], epoch);
+    }
+    warp_sync();
+    const float own_maximum = present ? float_of(word[0].payload[2]) : kMinusInfinity;
+    const float factor = softmax_weight(own_maximum, maximum_of_lanes(own_maximum));
+    const float total = sum_of_lanes(present ? factor * float_of(word[1].payload[2]) : 0.0f);
+    float values[8];
+    BOREAS_UNROLL
+    for (int32_t i = 0; i < 2; ++i) {
+      const Word &a = word[2 + 2 * i], &b = word[3 + 2 * i];
+      values[4 * i] = factor * float_of(second ? a.payload[1] : a.payload[0]);
+      values[4 * i + 1] = factor * float_of(second ? a.payload[2] : a.payload[1]);
+      values[4 * i + 2] = factor * float_of(second ? b.payload[0] : a.payload[2]);
+      values[4 * i + 3] = factor * float_of(second ? b.payload[1] : b.payload[0]);
+    }
+    const float sum = sums_of_lanes(values, w.lane());
+    const int32_t which = w.lane() / 4, dim = first + g + which / 4 * 4 + which % 4 * 8;
+    if (w.lane() % 4 == 0 && dim >= own.first && dim < own.end())
+      store_shared_16(w.scratch(&ScratchMap::merged) + (dim - own.first) * 2, pack_bf16(sum / total, 0.0f) & 0xffffu);
+  }
+
+  static BOREAS_DEVICE void wait_word(Worker<C>& w, Word& word, const Word* from, uint32_t epoch) {
+    if (word.epoch == epoch) return;
     Deadline deadline(w.params, w.at);
     while (word.epoch != epoch) {
       deadline.miss(kWaitHop, static_cast<int32_t>(Hop::kPartial), epoch, word.epoch);
       pause_clocks(w.params.poll_pause);
       word = load_word(from);
     }
-    return word;
   }
 };
 
