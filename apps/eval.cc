@@ -113,6 +113,7 @@ Status prepare_server(const EvalFlags& flags, const std::string& directory, Setu
   }
   ModelSource source;
   source.model = directory;
+  source.device = flags.device;
   DeviceChoice choice;
   choice.device = flags.device;
   choice.threads = flags.threads;

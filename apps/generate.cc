@@ -69,7 +69,7 @@ Result<LoadedModel> load(const GenerateFlags& flags) {
   source.load_format = flags.load_format;
   source.tokenizer = flags.tokenizer;
   source.needs_template = !flags.raw;
-  source.dummy_values = dummy_values_for(flags.device);
+  source.device = flags.device;
   return load_with_text(source);
 }
 
@@ -277,7 +277,7 @@ void add_generate_command(CLI::App& app, int& exit_code) {
   command->add_option("--top-p", flags->top_p, "default: the checkpoint's, else 0.95")->check(CLI::Range(1e-6, 1.0));
   command->add_option("--seed", flags->seed, "the same seed gives the same text; default: a random one")
       ->check(CLI::Range(int64_t{0}, INT64_MAX));
-  command->add_option("--device", flags->device, "auto or cpu")->capture_default_str();
+  command->add_option("--device", flags->device, "auto, cpu, cuda or cuda:INDEX")->capture_default_str();
   command->add_option("--threads", flags->threads, "CPU threads, 0: all")->check(CLI::Range(0, 1024));
   command->add_option("--load-format", flags->load_format, "auto, or dummy for made-up weights")
       ->check(CLI::IsMember({"auto", "dummy"}));

@@ -30,9 +30,12 @@ LoadProgress show_progress() {
 
 Result<std::shared_ptr<const Model>> load_weights(const ModelSource& source, const std::string& directory) {
   const LoadProgress progress = show_progress();
-  if (!directory.empty()) return load_model(directory, {source.load_format == "dummy", progress, source.dummy_values});
-  ASSIGN_OR_RETURN(const ModelConfig config, model_shape(source.model_shape));
-  return make_dummy_model(config, progress, source.dummy_values);
+  if (!directory.empty() && source.load_format != "dummy") return load_model(directory, {false, progress});
+  ASSIGN_OR_RETURN(const ModelConfig config,
+                   directory.empty() ? model_shape(source.model_shape) : load_model_config(directory));
+  const DummyValues values = dummy_values_for(resolve_device(source.device, config));
+  if (!directory.empty()) return load_model(directory, {true, progress, values});
+  return make_dummy_model(config, progress, values);
 }
 
 Result<std::string> text_directory(const ModelSource& source, const std::string& directory) {
@@ -82,6 +85,12 @@ Result<int32_t> gpu_index(const std::string& device) {
     if (parsed.ec == std::errc() && parsed.ptr == last && index >= 0) return index;
   }
   return Error{"--device must be auto, cpu, cuda or cuda:INDEX, not '" + device + "'", "device"};
+}
+
+std::string resolve_device(const std::string& device, const ModelConfig& config) {
+  if (device != "auto") return device;
+  static const bool has_gpu = check_gpu(0).ok();
+  return has_gpu && has_kernel_for(config) ? "cuda" : "cpu";
 }
 
 DummyValues dummy_values_for(const std::string& device) {
@@ -135,12 +144,15 @@ Result<std::unique_ptr<Executor>> make_gpu_executor(const DeviceChoice& choice, 
 }  // namespace
 
 Result<std::unique_ptr<Executor>> make_executor(const DeviceChoice& choice, const std::shared_ptr<const Model>& model) {
-  // auto is the CPU until the kernel has passed its checks on a GPU (./check --gpu).
-  if (choice.device != "auto" && choice.device != "cpu") {
-    ASSIGN_OR_RETURN(const int32_t index, gpu_index(choice.device));
+  // With require_gpu, auto is the GPU or the reason why not.
+  const std::string device = choice.device == "auto" && choice.require_gpu
+                                 ? "cuda"
+                                 : resolve_device(choice.device, model->config());
+  if (device != "cpu") {
+    ASSIGN_OR_RETURN(const int32_t index, gpu_index(device));
     return make_gpu_executor(choice, index, model);
   }
-  if (choice.require_gpu) return Error{"a GPU is asked for; name it: --device cuda", "device"};
+  if (choice.require_gpu) return Error{"--require-gpu and --device cpu contradict each other", "device"};
   CpuExecutorOptions options;
   options.threads = choice.threads;
   options.sequence_slots = choice.sequence_slots;

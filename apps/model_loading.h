@@ -22,7 +22,7 @@ struct ModelSource {
   std::string tokenizer;           // directory or hub id of tokenizer and template; empty: the model's
   std::string chat_template_file;  // instead of the directory's
   bool needs_template = true;      // false: chat_template stays null and the markers stay unknown
-  DummyValues dummy_values = DummyValues::kOnHost;
+  std::string device = "auto";     // what it will run on: says whether made-up weights need memory on the host
 };
 
 struct DeviceChoice {
@@ -35,7 +35,10 @@ struct DeviceChoice {
   int64_t kv_bytes = 0;     // 0: 1 GiB on a processor, what is left of its memory on a GPU
 };
 
-// Where a device's executor wants the values of dummy weights.
+// What "auto" means here: "cuda" if this build and machine have a GPU and a kernel for the model, else "cpu". Other names
+// stay as they are.
+std::string resolve_device(const std::string& device, const ModelConfig& config);
+// Where the executor of a device, not "auto", wants the values of dummy weights.
 DummyValues dummy_values_for(const std::string& device);
 // Of "cuda" (0) or "cuda:INDEX"; an Error for any other device.
 Result<int32_t> gpu_index(const std::string& device);

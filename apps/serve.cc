@@ -35,7 +35,7 @@ ModelSource model_source(const ServeFlags& flags) {
   source.load_format = flags.load_format;
   source.tokenizer = flags.tokenizer;
   source.chat_template_file = flags.chat_template;
-  source.dummy_values = dummy_values_for(flags.device);
+  source.device = flags.device == "auto" && flags.require_gpu ? "cuda" : flags.device;
   return source;
 }
 

@@ -3,6 +3,7 @@
 #include "exec/cuda/read_bandwidth.h"
 
 #ifdef BOREAS_CUDA_BUILT
+#include <algorithm>
 #include <utility>
 
 #include "exec/cuda/cuda_device.h"
@@ -20,6 +21,13 @@ Status check_gpu(int32_t device_index) {
   return device.ok() ? Status(Ok{}) : Status(device.error());
 }
 
+bool has_kernel_for(const ModelConfig& config) {
+  const std::span<const cuda::CompiledShape> shapes = cuda::compiled_shapes();
+  return std::any_of(shapes.begin(), shapes.end(), [&](const cuda::CompiledShape& shape) {
+    return cuda::find_shape(config, shape.workers, shapes).ok();
+  });
+}
+
 Result<std::unique_ptr<Executor>> make_cuda_executor(std::shared_ptr<const Model> model,
                                                      const CudaExecutorOptions& options) {
   ASSIGN_OR_RETURN(std::unique_ptr<cuda::Device> device, cuda::make_cuda_device(options.device_index));
@@ -32,6 +40,8 @@ Result<std::unique_ptr<Executor>> make_cuda_executor(std::shared_ptr<const Model
 #else
 
 bool cuda_built() { return false; }
+
+bool has_kernel_for(const ModelConfig&) { return false; }
 
 Status check_gpu(int32_t) { return Error{"this build has no GPU support", "device"}; }
 

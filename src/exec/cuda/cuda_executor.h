@@ -40,6 +40,9 @@ bool cuda_built();
 // Hopper, busy.
 Status check_gpu(int32_t device_index);
 
+// Whether this build has a kernel for the model's shape.
+bool has_kernel_for(const ModelConfig& config);
+
 // Error: no CUDA in this build, no usable GPU (driver too old, not Hopper, busy, out of memory), no kernel for the
 // model's shape, or an option out of range. steps_in_flight_max is 2; submit() enqueues and returns, unless the plan
 // depends on a token that the host has yet to draw, or has more tokens than launches may be in flight: then it waits

@@ -222,18 +222,35 @@ class Partials {
   uint32_t base_ = 0, to_ = 0;  // of the half; where this lane's next sum goes
 };
 
+// All tiles of a unit of kRows rows, 16 at most, one behind the other.
+template <int32_t kColumns, int32_t kRows, class C>
+BOREAS_DEVICE void collect_unit(const Worker<C>& w, StreamTaker& stream, const Operand& x, Partials<C>& partials) {
+  constexpr bool kWhole = chunks_are_whole<kColumns, tile_heights(kRows)>();
+  const auto run = [&](auto constant) {
+    constexpr int32_t kHeight = decltype(constant)::value;
+    if constexpr ((kRows & kHeight) != 0)
+      partials.collect(stream_tile<kHeight, kColumns, kWhole>(w, stream, x), kHeight, w.lane());
+  };
+  run(Constant<16>{});
+  run(Constant<8>{});
+  run(Constant<4>{});
+  run(Constant<2>{});
+  run(Constant<1>{});
+}
+
 // Streams `units` units of [matrix_rows, kColumns], matrix_rows > 0, and calls flush(first, count, partials) for
-// consecutive runs of their rows (numbered through all units), all threads of the consumer together. kHeights as in
-// stream_tile_of.
-template <int32_t kColumns, uint32_t kHeights, class C, class Flush>
+// consecutive runs of their rows (numbered through all units), all threads of the consumer together. kRows: what
+// matrix_rows always is, if the compiler knows it, else 0; then kHeights as in stream_tile_of.
+template <int32_t kColumns, int32_t kRows, uint32_t kHeights, class C, class Flush>
 BOREAS_DEVICE void stream_products(Worker<C>& w, StreamTaker& stream, int32_t units, int32_t matrix_rows,
                                    const Operand& x, Flush flush) {
+  constexpr bool kUnitFits = kRows > 0 && kRows <= kTileRowsMax;  // partial_entries() has room for it
   Partials<C> partials(w);
   int32_t first = 0, unit = 0, left = matrix_rows;
   BOREAS_NO_UNROLL
   while (true) {
     const bool end = unit == units;
-    const int32_t height = tile_rows(left);
+    const int32_t height = kUnitFits ? kRows : tile_rows(left);
     if (partials.collected() > 0 && (end || !partials.has_room(height))) {  // the only place: flush is inlined once
       partials.complete();
       flush(first, partials.collected(), partials);
@@ -241,11 +258,16 @@ BOREAS_DEVICE void stream_products(Worker<C>& w, StreamTaker& stream, int32_t un
       partials.next_half(w);
     }
     if (end) break;
-    partials.collect(stream_tile_of<kColumns, kHeights>(w, stream, height, x), height, w.lane());
-    left -= height;
-    if (left > 0) continue;
-    left = matrix_rows;
-    ++unit;
+    if constexpr (kUnitFits) {
+      collect_unit<kColumns, kRows>(w, stream, x, partials);
+      ++unit;
+    } else {
+      partials.collect(stream_tile_of<kColumns, kHeights>(w, stream, height, x), height, w.lane());
+      left -= height;
+      if (left > 0) continue;
+      left = matrix_rows;
+      ++unit;
+    }
   }
   stream.end_item(w.params);
 }

@@ -32,7 +32,7 @@ struct Body<C, Op::kLmHead> {
     const int32_t first = task.arg(LmHeadOp::kFirst), count = task.arg(LmHeadOp::kCount);
     const int32_t row = w.consumer_thread() % kRowsMax;  // of this thread; beyond the plan's rows it has nothing to do
     BestLogit best;
-    stream_products<C::kHidden, kHeightsOfSlices<C::kVocabulary, C::kWorkers>>(
+    stream_products<C::kHidden, 0, kHeightsOfSlices<C::kVocabulary, C::kWorkers>>(
         w, stream, 1, count, rows_operand(w, Slot::kNormed), [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
           if (row >= w.rows()) return;
           for (int32_t i = w.consumer_thread() / kRowsMax; i < rows; i += kConsumerThreads / kRowsMax) {

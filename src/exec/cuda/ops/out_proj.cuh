@@ -10,7 +10,7 @@ struct Body<C, Op::kOutProj> {
   static BOREAS_DEVICE void run(Worker<C>& w, StreamTaker& stream, const Task& task) {
     const int32_t count = task.arg(OutProjOp::kCount);
     const uint32_t projected = w.slot(Slot::kProjected);
-    stream_products<C::kQueryWidth, kHeightsOfSlices<C::kHidden, C::kWorkers>>(
+    stream_products<C::kQueryWidth, C::even_slice(C::kHidden), kHeightsOfSlices<C::kHidden, C::kWorkers>>(
         w, stream, 1, count, rows_operand(w, Slot::kAttention),
         [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
           for (int32_t i = w.consumer_thread(); i < rows * w.rows(); i += kConsumerThreads) {

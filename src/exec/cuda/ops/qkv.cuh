@@ -16,7 +16,7 @@ struct Body<C, Op::kQkv> {
     const int32_t count = q.count + k.count + task.arg(QkvOp::kVCount);
     const bool rope = task.arg(QkvOp::kRope) != 0;
     if (count == 0) return;
-    stream_products<C::kHidden, kHeights>(
+    stream_products<C::kHidden, 0, kHeights>(
         w, stream, 1, count, rows_operand(w, Slot::kNormed), [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
           for (int32_t i = w.consumer_thread(); i < rows / 2 * w.rows(); i += kConsumerThreads) {
             const auto [pair, row] = w.by_rows(i);

@@ -12,7 +12,7 @@ struct Body<C, Op::kRouterLogits> {
     if (count == 0) return;
     const Publication to = begin_publication(w, task);
     const bool silent = is_silent(w, task);
-    stream_products<C::kHidden, kHeightsOfSlices<C::kExperts, C::kWorkers>>(
+    stream_products<C::kHidden, C::even_slice(C::kExperts), kHeightsOfSlices<C::kExperts, C::kWorkers>>(
         w, stream, 1, count, rows_operand(w, Slot::kNormed), [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
           const int32_t sixths = w.rows() <= kWordHalves ? 1 : 2;
           for (int32_t i = w.consumer_thread(); i < rows * sixths; i += kConsumerThreads) {

@@ -12,31 +12,36 @@ BOREAS_DEVICE float swiglu(float gate, float up) { return gate / (1.0f + exp2_ap
 template <class C>
 struct Body<C, Op::kUpGate> {
   static constexpr int32_t kExpertSlice = C::even_slice(C::kExpertWidth);
-  static constexpr uint32_t kHeights =
-      kHeightsOfSlices<C::kExpertWidth, C::kWorkers, 2> | kHeightsOfSlices<C::kDenseWidth, C::kWorkers, 2>;
 
   static BOREAS_DEVICE void run(Worker<C>& w, StreamTaker& stream, const Task& task) {
     const int32_t route_slot = task.arg(UpGateOp::kRouteSlot), count = task.arg(UpGateOp::kCount);
     if (count == 0) return;
-    const bool routed = route_slot >= 0;
-    const int32_t parity = w.route_parity(route_slot);
-    const int32_t units = routed ? w.experts_hit(parity) : 1;
-    const int32_t stride = routed ? C::kExpertsPerToken * count : count;
-    stream_products<C::kHidden, kHeights>(
+    if (route_slot >= 0)
+      stream_all<true, 2 * kExpertSlice, kHeightsOfSlices<C::kExpertWidth, C::kWorkers, 2>>(w, stream, route_slot,
+                                                                                            count);
+    else stream_all<false, 0, kHeightsOfSlices<C::kDenseWidth, C::kWorkers, 2>>(w, stream, route_slot, count);
+    const int32_t vectors = route_slot >= 0 ? w.rows() * C::kExpertsPerToken : w.rows();  // row * choices + choice
+    if (route_slot >= 0) publish_outputs<kExpertSlice>(w, task, vectors, count, C::kExpertWords);
+    else publish_outputs<C::even_slice(C::kDenseWidth)>(w, task, vectors, count, C::kDenseWords);
+  }
+
+ private:
+  template <bool kRouted, int32_t kRows, uint32_t kHeights>
+  static BOREAS_DEVICE void stream_all(Worker<C>& w, StreamTaker& stream, int32_t route_slot, int32_t count) {
+    const int32_t parity = w.route_parity(route_slot), units = kRouted ? w.experts_hit(parity) : 1;
+    const int32_t stride = kRouted ? C::kExpertsPerToken * count : count;
+    stream_products<C::kHidden, kRows, kHeights>(
         w, stream, units, 2 * count, rows_operand(w, Slot::kNormed),
         [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
           for (int32_t i = w.consumer_thread(); i < rows / 2 * w.rows(); i += kConsumerThreads) {
             const auto [pair, row] = w.by_rows(i);
-            const int32_t all = begin / 2 + pair, unit = all / (kExpertSlice > 0 && routed ? kExpertSlice : count);
-            const int32_t choice = routed ? w.choice_of(parity, unit, row) : 0;
+            const int32_t all = begin / 2 + pair, unit = all / (kRows > 0 ? kRows / 2 : count);
+            const int32_t choice = kRouted ? w.choice_of(parity, unit, row) : 0;
             if (choice < 0) continue;
             const float gate = sums.sum(2 * pair * w.rows() + row), up = sums.sum((2 * pair + 1) * w.rows() + row);
             put_output(w, row, stride, choice * count + all - unit * count, swiglu(gate, up));
           }
         });
-    const int32_t vectors = routed ? w.rows() * C::kExpertsPerToken : w.rows();  // row * choices + choice
-    if (routed) publish_outputs<C::even_slice(C::kExpertWidth)>(w, task, vectors, count, C::kExpertWords);
-    else publish_outputs<C::even_slice(C::kDenseWidth)>(w, task, vectors, count, C::kDenseWords);
   }
 };
 
