@@ -12,7 +12,7 @@
 #include "bench_tune.h"
 #include "commands.h"
 #include "exec/cpu/cpu_executor.h"
-#include "exec/cuda/read_bandwidth.h"
+#include "exec/cuda/cuda_executor.h"
 #include "model_loading.h"
 #include "program/compile.h"
 

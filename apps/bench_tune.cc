@@ -8,8 +8,6 @@
 
 #include "bench_decode.h"
 #include "bench_support.h"
-#include "program/ops/load.h"
-#include "program/task.h"
 
 namespace boreas {
 namespace {

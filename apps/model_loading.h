@@ -35,8 +35,8 @@ struct DeviceChoice {
   int64_t kv_bytes = 0;     // 0: 1 GiB on a processor, what is left of its memory on a GPU
 };
 
-// What "auto" means here: "cuda" if this build and machine have a GPU and a kernel for the model, else "cpu". Other names
-// stay as they are.
+// What "auto" means here: "cuda" if this build and machine have a GPU and a kernel for the model, else "cpu". Other
+// names stay as they are.
 std::string resolve_device(const std::string& device, const ModelConfig& config);
 // Where the executor of a device, not "auto", wants the values of dummy weights.
 DummyValues dummy_values_for(const std::string& device);

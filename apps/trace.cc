@@ -10,9 +10,8 @@
 
 #include "bench_decode.h"
 #include "commands.h"
-#include "exec/cuda/trace.h"
+#include "exec/cuda/cuda_executor.h"
 #include "program/compile.h"
-#include "program/op_list.h"
 
 namespace boreas {
 namespace {

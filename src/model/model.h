@@ -129,8 +129,8 @@ std::vector<WeightKey> weight_keys(const ModelConfig& config);
 // Called with bytes done and bytes in all while weights load; at most a few hundred times.
 using LoadProgress = std::function<void(int64_t bytes_done, int64_t bytes_total)>;
 
-// Where the values of dummy weights are. An executor that makes them where it keeps its weights (exec/cuda) needs none on
-// the host: 61 GB of the published shape.
+// Where the values of dummy weights are. An executor that makes them where it keeps its weights (exec/cuda) needs none
+// on the host: 61 GB of the published shape.
 enum class DummyValues { kOnHost, kMadeByExecutor };
 
 struct LoadOptions {

@@ -70,7 +70,7 @@ TEST(Place, NorthFitsAHopperForOneToEightRows) {
       EXPECT_GE(program->producers, 1);
       if (rows == 1) {
         EXPECT_EQ(program->ring_chunks, 12) << "192 KB, the measured best";
-        EXPECT_EQ(program->producers, 4);
+        EXPECT_EQ(program->producers, 2);
       }
     }
   }

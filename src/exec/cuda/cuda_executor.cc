@@ -1,7 +1,5 @@
 #include "exec/cuda/cuda_executor.h"
 
-#include "exec/cuda/read_bandwidth.h"
-
 #ifdef BOREAS_CUDA_BUILT
 #include <algorithm>
 #include <utility>

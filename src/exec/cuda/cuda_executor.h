@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "exec/cuda/trace.h"
 #include "exec/cuda/tuning.h"
@@ -42,6 +43,15 @@ Status check_gpu(int32_t device_index);
 
 // Whether this build has a kernel for the model's shape.
 bool has_kernel_for(const ModelConfig& config);
+
+// How fast a GPU can be read: the yardstick beside decode figures.
+struct GpuReadBandwidth {
+  double gb_s = 0;      // 1e9 bytes a second, best of all patterns, each the best of several passes
+  std::string pattern;  // which one that was
+};
+// Reads `bytes` of device memory, which it allocates for the time of the call. Error: no CUDA in this build, no usable
+// GPU, too little free memory.
+Result<GpuReadBandwidth> measure_gpu_read_bandwidth(int32_t device_index, int64_t bytes);
 
 // Error: no CUDA in this build, no usable GPU (driver too old, not Hopper, busy, out of memory), no kernel for the
 // model's shape, or an option out of range. steps_in_flight_max is 2; submit() enqueues and returns, unless the plan

@@ -1,12 +1,12 @@
-// See read_bandwidth.h. Two ways to read a large region once: plain 16-byte loads, and bulk copies into shared memory
-// with several in flight on every SM, as the megakernel reads. What is read is added up and stored, so that nothing is
-// left out.
+// measure_gpu_read_bandwidth() of cuda_executor.h. Two ways to read a large region once: plain 16-byte loads, and bulk
+// copies into shared memory with several in flight on every SM, as the megakernel reads. What is read is added up and
+// stored, so that nothing is left out.
 #include <cuda_runtime.h>
 
 #include <algorithm>
 
+#include "exec/cuda/cuda_executor.h"
 #include "exec/cuda/ptx.cuh"
-#include "exec/cuda/read_bandwidth.h"
 
 namespace boreas {
 namespace {
