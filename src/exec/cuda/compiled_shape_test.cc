@@ -39,7 +39,7 @@ TEST(CompiledShape, HopWordsHoldWhatWorkersPublish) {
   EXPECT_EQ(words(Hop::kResidual), 8 * 128 * 3);  // 16 values a worker in words of 6
   EXPECT_EQ(words(Hop::kLogit), 2 * 128);
   EXPECT_EQ(words(Hop::kQkv), 8 * 128 * 7);              // 40 values
-  EXPECT_EQ(words(Hop::kPartial), 8 * 4 * 32 * 8 * 44);  // 130 floats in words of 3
+  EXPECT_EQ(words(Hop::kPartial), 8 * 4 * 32 * 4 * 96);  // pairs of queries: 9 floats from 32 lanes
   EXPECT_EQ(words(Hop::kInner), 8 * 128 * 8);
   EXPECT_EQ(words(Hop::kLogits), 8 * 128);
   EXPECT_EQ(words(Hop::kToken), 128);

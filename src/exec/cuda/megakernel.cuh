@@ -150,7 +150,7 @@ BOREAS_DEVICE void list_pages(Worker<C>& w) {
           store_shared_16(list + (end + i) * 2, load_constant_32(table + run.first + i * kAttentionPieces));
         end += run.count;
       }
-      if (w.lane() == 0) store_shared_32(w.page_end_address(row, sliding != 0), static_cast<uint32_t>(end));
+      if (w.lane() == 0) store_shared_16(w.page_end_address(row, sliding != 0), static_cast<uint32_t>(end));
     }
   }
   warp_sync();

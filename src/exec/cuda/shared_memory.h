@@ -36,7 +36,7 @@ struct ScratchMap {
   uint32_t outputs;          // bf16 values about to be published by consumers
   uint32_t merged;           // bf16 values about to be published by messengers
   uint32_t sums;             // [2][kMessengerWarps] floats
-  uint32_t page_ends;        // [2 pools][kRowsMax] uint32: where a row's ids end in its pool's list
+  uint32_t page_ends;        // [2 pools][kRowsMax] uint16: where a row's ids end in its pool's list
   uint32_t pages;  // [rows * page_list_full] uint16 page ids of the full pool, row after row, then sliding ones
   uint32_t end;
 };
@@ -56,8 +56,8 @@ constexpr ScratchMap map_scratch(uint32_t base, int32_t rows, int32_t pages_per_
   map.slots = take(kSlots * kBarrierBytes);
   map.published = take(kHops * kBarrierBytes);
   map.pages_ready = take(kBarrierBytes);
-  map.arrived = take(4);
-  map.experts = take(4);
+  map.arrived = take(8);
+  map.experts = map.arrived + 4;
   map.routes = take(kRouteExperts);
   take(choices);
   map.route_choices = take(choices * rows) - map.routes;
@@ -69,7 +69,7 @@ constexpr ScratchMap map_scratch(uint32_t base, int32_t rows, int32_t pages_per_
   map.outputs = take(rows * C::kOutputRowBytes);
   map.merged = take(C::kOutputSliceMax * 2);
   map.sums = take(2 * kMessengerWarps * 4);
-  map.page_ends = take(2 * kRowsMax * 4);
+  map.page_ends = take(2 * kRowsMax * 2);
   map.pages = take(rows * pages_per_row * 2);
   map.end = at;
   return map;

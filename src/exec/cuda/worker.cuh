@@ -149,11 +149,11 @@ struct Worker {
     return scratch(&ScratchMap::pages) + (sliding ? rows() * params.page_list_full * 2 : 0);
   }
   BOREAS_DEVICE uint32_t page_end_address(int32_t row, bool sliding) const {
-    return scratch(&ScratchMap::page_ends) + ((sliding ? kRowsMax : 0) + row) * 4;
+    return scratch(&ScratchMap::page_ends) + ((sliding ? kRowsMax : 0) + row) * 2;
   }
   // Where a row's ids begin in its pool's list, and so where those of the row before end.
   BOREAS_DEVICE int32_t page_first(int32_t row, bool sliding) const {
-    return row == 0 ? 0 : static_cast<int32_t>(load_shared_32(page_end_address(row - 1, sliding)));
+    return row == 0 ? 0 : load_page_id(page_end_address(row - 1, sliding));
   }
   BOREAS_DEVICE int32_t pages_in_all(bool sliding) const { return page_first(rows(), sliding); }
   static BOREAS_DEVICE int32_t load_page_id(uint32_t address) {
