@@ -12,6 +12,7 @@
 namespace boreas::cpu {
 
 constexpr float kInfinity = __builtin_inff();
+constexpr int32_t kLineElements = 32;  // bf16 in 64 bytes
 
 template <class S>
 struct KernelSet {
@@ -39,9 +40,24 @@ struct KernelSet {
     }
   }
 
-  // R rows against T tokens, R * T accumulators in registers.
+  // One group of 16 elements of R rows and T tokens.
   template <int R, int T>
-  static void tile(const GemmArgs& a, int32_t row, int32_t token) {
+  static void add_group(Vec (&sums)[R][T], const bf16* const (&rows)[R], const float* const (&x)[T], int32_t k) {
+    if constexpr (S::kHasHalves) {
+      S::add_group(sums, rows, x, k);
+    } else {
+      for (int r = 0; r < R; ++r) {
+        const Vec w = S::load_bf16(rows[r] + k);
+        for (int t = 0; t < T; ++t) sums[r][t] = S::add_exact_product(sums[r][t], w, S::load(x[t] + k));
+      }
+    }
+  }
+
+  // R rows against T tokens, R * T accumulators in registers. The elements `ahead` of each row are asked for meanwhile
+  // (also beyond the last row: asking reads nothing), 0: none are. What the processor asks for by itself ends with each
+  // page of memory, at the latest after a row of 2,048.
+  template <int R, int T>
+  static void tile(const GemmArgs& a, int32_t row, int32_t token, int64_t ahead) {
     Vec sums[R][T];
     for (int r = 0; r < R; ++r)
       for (int t = 0; t < T; ++t) sums[r][t] = S::zero();
@@ -51,10 +67,9 @@ struct KernelSet {
     for (int t = 0; t < T; ++t) x[t] = a.x[token + t];
     int32_t k = 0;
     for (; k + kGroup <= a.k; k += kGroup) {
-      for (int r = 0; r < R; ++r) {
-        const Vec w = S::load_bf16(rows[r] + k);
-        for (int t = 0; t < T; ++t) sums[r][t] = S::add_exact_product(sums[r][t], w, S::load(x[t] + k));
-      }
+      if (ahead != 0 && k % kLineElements == 0)
+        for (int r = 0; r < R; ++r) __builtin_prefetch(rows[r] + k + ahead);
+      add_group(sums, rows, x, k);
     }
     if (k < a.k) {
       for (int r = 0; r < R; ++r) {
@@ -70,22 +85,28 @@ struct KernelSet {
       for (int t = 0; t < T; ++t) a.y[(token + t) * a.y_stride + row + r] = results[r * T + t];
   }
 
+  // ahead: as in tile, for the first tokens; then the rows are in the first-level cache.
   template <int R>
-  static void row_block(const GemmArgs& a, int32_t row, int32_t token_first, int32_t token_end) {
+  static void row_block(const GemmArgs& a, int32_t row, int32_t token_first, int32_t token_end, int64_t ahead) {
     int32_t token = token_first;
-    for (; token + S::kTokenTile <= token_end; token += S::kTokenTile) tile<R, S::kTokenTile>(a, row, token);
+    for (; token + S::kTokenTile <= token_end; token += S::kTokenTile, ahead = 0)
+      tile<R, S::kTokenTile>(a, row, token, ahead);
     if constexpr (S::kTokenTile > 2)
-      for (; token + 2 <= token_end; token += 2) tile<R, 2>(a, row, token);
-    for (; token < token_end; ++token) tile<R, 1>(a, row, token);
+      for (; token + 2 <= token_end; token += 2, ahead = 0) tile<R, 2>(a, row, token, ahead);
+    for (; token < token_end; ++token, ahead = 0) tile<R, 1>(a, row, token, ahead);
   }
 
-  // Tokens per pass over the rows. Where the rows stay in the second-level cache, a panel of tokens that stays in the
-  // first; else all tokens, so that the rows come from memory once.
+  // Rows that stay in the second-level cache while panels of tokens that stay in the first pass over them, so that rows
+  // come from memory once and tokens from the second level once for so many rows.
+  static int32_t group_rows(const GemmArgs& a) {
+    constexpr int64_t kBytes = 128 << 10;
+    const int64_t fit = kBytes / (int64_t{a.k} * 2) / S::kRowTile * S::kRowTile;
+    return static_cast<int32_t>(fit > S::kRowTile ? fit : S::kRowTile);
+  }
   static int32_t token_panel(const GemmArgs& a) {
-    constexpr int64_t kFirstLevelBytes = 16 << 10, kSecondLevelBytes = 128 << 10;
-    if (int64_t{a.rows} * a.k * 2 > kSecondLevelBytes) return a.tokens;
-    const int64_t fit = kFirstLevelBytes / (int64_t{padded(a.k)} * 4) / S::kTokenTile * S::kTokenTile;
-    return fit > S::kTokenTile ? static_cast<int32_t>(fit) : S::kTokenTile;
+    constexpr int64_t kBytes = 16 << 10;
+    const int64_t fit = kBytes / (int64_t{padded(a.k)} * 4) / S::kTokenTile * S::kTokenTile;
+    return static_cast<int32_t>(fit > S::kTokenTile ? fit : S::kTokenTile);
   }
 
   // One token: four rows at once keep four streams of memory busy. More tokens: as many accumulators as the registers
@@ -93,16 +114,20 @@ struct KernelSet {
   static void gemm(const GemmArgs& a) {
     if (a.tokens == 1) {
       int32_t row = 0;
-      for (; row + 4 <= a.rows; row += 4) tile<4, 1>(a, row, 0);
-      for (; row < a.rows; ++row) tile<1, 1>(a, row, 0);
+      for (; row + 4 <= a.rows; row += 4) tile<4, 1>(a, row, 0, 4 * a.w_stride);
+      for (; row < a.rows; ++row) tile<1, 1>(a, row, 0, 0);
       return;
     }
-    const int32_t panel = token_panel(a);
-    for (int32_t first = 0; first < a.tokens; first += panel) {
-      const int32_t end = a.tokens - first < panel ? a.tokens : first + panel;
-      int32_t row = 0;
-      for (; row + S::kRowTile <= a.rows; row += S::kRowTile) row_block<S::kRowTile>(a, row, first, end);
-      for (; row < a.rows; ++row) row_block<1>(a, row, first, end);
+    const int32_t panel = token_panel(a), group = group_rows(a);
+    for (int32_t row_first = 0; row_first < a.rows; row_first += group) {
+      const int32_t row_end = a.rows - row_first < group ? a.rows : row_first + group;
+      for (int32_t first = 0; first < a.tokens; first += panel) {
+        const int32_t end = a.tokens - first < panel ? a.tokens : first + panel;
+        const int64_t ahead = first == 0 ? S::kRowTile * a.w_stride : 0;
+        int32_t row = row_first;
+        for (; row + S::kRowTile <= row_end; row += S::kRowTile) row_block<S::kRowTile>(a, row, first, end, ahead);
+        for (; row < row_end; ++row) row_block<1>(a, row, first, end, 0);
+      }
     }
   }
 

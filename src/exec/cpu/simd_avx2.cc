@@ -12,8 +12,9 @@ struct Avx2 {
   struct Vec {
     __m256 even, odd;
   };
-  static constexpr int kRowTile = 2;
-  static constexpr int kTokenTile = 3;  // 2 x 3 x 2 accumulators, 2 unpacked rows, 2 spare: all 16 registers
+  static constexpr int kRowTile = 3;
+  static constexpr int kTokenTile = 2;  // 3 x 2 x 2 accumulators, a half of each token, of a row: 15 of 16 registers
+  static constexpr bool kHasHalves = true;
 
   static Vec zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
   static Vec broadcast(float v) { return {_mm256_set1_ps(v), _mm256_set1_ps(v)}; }
@@ -28,11 +29,7 @@ struct Avx2 {
     _mm256_storeu_ps(out, _mm256_permute2f128_ps(low, high, 0x20));
     _mm256_storeu_ps(out + 8, _mm256_permute2f128_ps(low, high, 0x31));
   }
-  static Vec load_bf16(const bf16* in) {
-    const __m256i raw = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in));
-    return {_mm256_castsi256_ps(_mm256_slli_epi32(raw, 16)),
-            _mm256_castsi256_ps(_mm256_and_si256(raw, _mm256_set1_epi32(static_cast<int>(0xffff0000u))))};
-  }
+  static Vec load_bf16(const bf16* in) { return {even_of(in), odd_of(in)}; }
   static Vec add(Vec a, Vec b) { return {_mm256_add_ps(a.even, b.even), _mm256_add_ps(a.odd, b.odd)}; }
   static Vec sub(Vec a, Vec b) { return {_mm256_sub_ps(a.even, b.even), _mm256_sub_ps(a.odd, b.odd)}; }
   static Vec mul(Vec a, Vec b) { return {_mm256_mul_ps(a.even, b.even), _mm256_mul_ps(a.odd, b.odd)}; }
@@ -40,6 +37,28 @@ struct Avx2 {
   static Vec max(Vec a, Vec b) { return {_mm256_max_ps(a.even, b.even), _mm256_max_ps(a.odd, b.odd)}; }
   static Vec add_exact_product(Vec sum, Vec a, Vec b) {
     return {_mm256_fmadd_ps(a.even, b.even, sum.even), _mm256_fmadd_ps(a.odd, b.odd, sum.odd)};
+  }
+  static __m256 even_of(const bf16* in) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(in)), 16));
+  }
+  static __m256 odd_of(const bf16* in) {
+    return _mm256_castsi256_ps(_mm256_and_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(in)),
+                                                _mm256_set1_epi32(static_cast<int>(0xffff0000u))));
+  }
+  // First the even, then the odd elements, so that those of a token stay in a register for all rows.
+  template <int R, int T>
+  static void add_group(Vec (&sums)[R][T], const bf16* const (&rows)[R], const float* const (&x)[T], int32_t k) {
+    __m256 half[T];
+    for (int t = 0; t < T; ++t) half[t] = _mm256_loadu_ps(x[t] + k);
+    for (int r = 0; r < R; ++r) {
+      const __m256 w = even_of(rows[r] + k);
+      for (int t = 0; t < T; ++t) sums[r][t].even = _mm256_fmadd_ps(w, half[t], sums[r][t].even);
+    }
+    for (int t = 0; t < T; ++t) half[t] = _mm256_loadu_ps(x[t] + k + 8);
+    for (int r = 0; r < R; ++r) {
+      const __m256 w = odd_of(rows[r] + k);
+      for (int t = 0; t < T; ++t) sums[r][t].odd = _mm256_fmadd_ps(w, half[t], sums[r][t].odd);
+    }
   }
   static __m256 round_half(__m256 v) {
     const __m256i bits = _mm256_castps_si256(v);

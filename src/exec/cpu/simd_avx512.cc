@@ -12,6 +12,7 @@ struct Avx512 {
   using Vec = __m512;
   static constexpr int kRowTile = 4;
   static constexpr int kTokenTile = 4;
+  static constexpr bool kHasHalves = false;
 
   static Vec zero() { return _mm512_setzero_ps(); }
   static Vec broadcast(float v) { return _mm512_set1_ps(v); }

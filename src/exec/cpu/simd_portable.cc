@@ -13,6 +13,7 @@ struct Portable {
   };
   static constexpr int kRowTile = 2;
   static constexpr int kTokenTile = 2;
+  static constexpr bool kHasHalves = false;
 
   template <class F>
   static Vec each(F&& f) {
