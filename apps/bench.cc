@@ -3,6 +3,7 @@
 // process.
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <cstdio>
 #include <iostream>
 
 #include "base/prng.h"
@@ -21,6 +22,7 @@ namespace {
 
 struct BenchFlags {
   DecodeSetup setup;
+  std::vector<int32_t> batches{1}, contexts{128};  // decode: every pair is a run
   int32_t runs = 5;
   int32_t tokens = 2000;  // of the prompt, prefill only
   std::string results_dir;
@@ -53,8 +55,8 @@ Result<ReadBandwidth> read_bandwidth(const BenchFlags& flags) {
   return ReadBandwidth{read.gb_s, read.pattern};
 }
 
-Status run_decode(const BenchFlags& flags) {
-  const DecodeSetup& setup = flags.setup;
+// One batch size and context; the line that was recorded.
+Result<boost::json::object> run_decode(const BenchFlags& flags, const DecodeSetup& setup) {
   const int32_t positions = setup.context + setup.steps + 1;
   ASSIGN_OR_RETURN(DecodeStack stack, make_decode_stack(setup, positions));
   DecodeRows rows(*stack.executor, setup, positions);
@@ -93,6 +95,29 @@ Status run_decode(const BenchFlags& flags) {
   if (datasheet > 0) line["datasheet_gb_s"] = datasheet;
   line["percent_of_limit"] = 100 * spread_of(gb_s).median / (datasheet > 0 ? datasheet : read.gb_s);
   if (!record_result(line, flags.results_dir)) return Error{"the result was not recorded"};
+  return line;
+}
+
+double number(const boost::json::object& line, const char* key) { return line.at(key).to_number<double>(); }
+
+Status run_decodes(const BenchFlags& flags) {
+  std::vector<boost::json::object> lines;
+  for (int32_t context : flags.contexts) {
+    for (int32_t batch : flags.batches) {
+      DecodeSetup setup = flags.setup;
+      setup.batch = batch;
+      setup.context = context;
+      ASSIGN_OR_RETURN(lines.emplace_back(), run_decode(flags, setup));
+    }
+  }
+  if (lines.size() == 1) return Ok{};
+  std::printf("\n%7s %9s %10s %10s %8s %10s %12s %10s\n", "batch", "context", "tok/s", "step, us", "GB", "experts",
+              "read, GB/s", "of limit");
+  for (const boost::json::object& line : lines)
+    std::printf("%7.0f %9.0f %10.1f %10.1f %8.2f %10.0f %12.0f %8.1f %%\n", number(line, "batch"),
+                number(line, "context"), number(line, "tok_s"), number(line, "step_us"),
+                number(line, "bytes_per_step") / 1e9, number(line, "distinct_experts"), number(line, "read_gb_s"),
+                number(line, "percent_of_limit"));
   return Ok{};
 }
 
@@ -137,6 +162,9 @@ void add_common(CLI::App& app, BenchFlags& flags) {
   app.add_option("--model", flags.setup.model,
                  "checkpoint directory or hub id; without it, dummy weights of --model-shape");
   app.add_option("--model-shape", flags.setup.model_shape, "shape for dummy weights")->capture_default_str();
+  app.add_option("--load-format", flags.setup.load_format,
+                 "auto, or dummy for made-up weights of --model's shape; without --model they are made up in any case")
+      ->check(CLI::IsMember({"auto", "dummy"}));
   app.add_option("--device", flags.setup.device, "cpu, cuda or cuda:INDEX")->capture_default_str();
   app.add_option("--threads", flags.setup.threads, "CPU threads, at most one a processor; 0: all processors")
       ->check(CLI::Range(0, 1024));
@@ -161,16 +189,20 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   add_tune_bench(*bench, finish);
   CLI::App* decode = bench->add_subcommand("decode", "tokens a second at a batch size and context");
   add_common(*decode, *flags);
-  decode->add_option("--batch", flags->setup.batch, "rows")->check(CLI::Range(1, 64))->capture_default_str();
-  decode->add_option("--context", flags->setup.context, "positions before the first step, filled with seeded values")
+  decode->add_option("--batch", flags->batches, "rows; several, as in 1,2,4,8, make a table")
+      ->check(CLI::Range(1, 64))
+      ->delimiter(',')
+      ->capture_default_str();
+  decode->add_option("--context", flags->contexts, "positions before the first step, filled with seeded values")
       ->check(CLI::Range(1, 1 << 20))
+      ->delimiter(',')
       ->capture_default_str();
   decode->add_option("--steps", flags->setup.steps, "tokens a row and run")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   decode->add_flag("--same-token", flags->setup.same_token,
                    "all rows start from one token and seed, so that they hit the same experts");
-  decode->callback([=] { finish(run_decode(*flags)); });
+  decode->callback([=] { finish(run_decodes(*flags)); });
   CLI::App* prefill = bench->add_subcommand("prefill", "time to the first token of a prompt");
   add_common(*prefill, *flags);
   prefill->add_option("--tokens", flags->tokens, "prompt length")->check(CLI::Range(1, 1 << 20))->capture_default_str();

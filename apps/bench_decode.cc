@@ -18,7 +18,7 @@ bool is_gpu(const DecodeSetup& setup) { return setup.device != "cpu"; }
 Result<std::shared_ptr<const Model>> decode_model(const DecodeSetup& setup) {
   if (!setup.model.empty()) {
     ASSIGN_OR_RETURN(const std::string directory, resolve_model_directory(setup.model));
-    return load_model(directory);
+    return load_model(directory, {setup.load_format == "dummy", {}, dummy_values_for(setup.device)});
   }
   ASSIGN_OR_RETURN(const ModelConfig config, model_shape(setup.model_shape));
   return make_dummy_model(config, {}, dummy_values_for(setup.device));

@@ -17,8 +17,9 @@ namespace boreas {
 struct DecodeSetup {
   std::string model;  // directory or hub id; empty: dummy weights of model_shape
   std::string model_shape = "bench";
-  std::string device = "cpu";  // cpu, cuda, cuda:INDEX
-  int32_t threads = 0;         // CPU
+  std::string load_format = "auto";  // or dummy: made-up weights of the model's shape
+  std::string device = "cpu";        // cpu, cuda, cuda:INDEX
+  int32_t threads = 0;               // CPU
   int32_t batch = 1;
   int32_t context = 128;  // positions before the first step, filled with seeded values
   int32_t steps = 16;     // of a run
