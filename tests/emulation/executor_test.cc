@@ -30,7 +30,10 @@ Status launch(const std::string&, int32_t workers, size_t shared_bytes, const cu
   options.threads = cuda::kThreads;
   options.shared_bytes = static_cast<uint32_t>(shared_bytes);
   options.seed = seed;
-  const emulation::GridResult result = emulation::run_grid(options, [&] { cuda::run_worker<C>(params); });
+  const emulation::GridResult result = emulation::run_grid(options, [&] {
+    if (params.task_times != nullptr) cuda::run_worker<cuda::Traced<C>>(params);
+    else cuda::run_worker<C>(params);
+  });
   if (result.outcome == emulation::Outcome::kFinished) return Ok{};
   return Error{result.message};
 }
@@ -89,6 +92,34 @@ TEST(EmulatedExecutor, LogprobsAgreeWithTheCpuExecutor) {
   ASSERT_EQ(a.logprobs.size(), 4u);
   for (size_t step = 0; step < a.logprobs.size(); ++step)
     EXPECT_LT(distance(a.logprobs[step], b.logprobs[step]), bf16_distance(model->config().layer_count())) << step;
+}
+
+// The traced kernel does what the plain one does, and writes down all tasks of all workers in the order in which things
+// happened to them.
+TEST(EmulatedExecutor, ATraceHoldsEveryTask) {
+  const auto model = golden_model();
+  const Sequence sequence = sequence_of({8, 1, 77});
+  auto untraced = emulated(model, {});
+  ASSERT_TRUE(untraced);
+  int32_t launches = 0;
+  CudaExecutorOptions options;
+  options.trace = [&](const cuda::LaunchTrace& trace) {
+    ++launches;
+    EXPECT_EQ(trace.workers.size(), static_cast<size_t>(kWorkers));
+    EXPECT_GE(trace.rows_max, trace.rows);
+    EXPECT_FALSE(trace.tasks.empty());
+    for (size_t i = 0; i < trace.tasks.size(); ++i) {
+      const auto at = [&](cuda::Moment moment) { return trace.tasks[i].at[static_cast<size_t>(moment)]; };
+      ASSERT_GT(at(cuda::Moment::kTaken), 0u) << "task " << i;
+      ASSERT_LE(at(cuda::Moment::kTaken), at(cuda::Moment::kReady)) << "task " << i;
+      ASSERT_LE(at(cuda::Moment::kReady), at(cuda::Moment::kDone)) << "task " << i;
+    }
+    for (const cuda::WorkerTimes& times : trace.workers) EXPECT_LT(times.clocks_begin, times.clocks_end);
+  };
+  auto traced = emulated(model, options);
+  ASSERT_TRUE(traced);
+  EXPECT_EQ(decode(*traced, {sequence}, 4, false)[0].tokens, decode(*untraced, {sequence}, 4, false)[0].tokens);
+  EXPECT_EQ(launches, 4);  // the prompt is one block
 }
 
 // A planted fault comes out as the executor's error, naming worker, task, layer and hop.
