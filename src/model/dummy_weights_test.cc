@@ -173,6 +173,16 @@ TEST(DummyWeights, ModelsAreCompleteAndReported) {
   }
 }
 
+// For executors that make the values themselves: the published shape without a byte of it.
+TEST(DummyWeights, AModelWithoutValues) {
+  const auto model = make_dummy_model(*model_shape("north"), {}, DummyValues::kMadeByExecutor);
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  EXPECT_TRUE((*model)->is_dummy());
+  EXPECT_EQ((*model)->config().vocab_size, 262144);
+  EXPECT_TRUE((*model)->weights().at(WeightRole::kEmbedding).empty());
+  EXPECT_EQ((*model)->weights().total_bytes(), 0);
+}
+
 TEST(DummyWeights, AMachineTooSmallIsAnError) {
   ModelConfig config = *model_shape("north");
   config.expert_width = 1 << 18;  // 20 TB

@@ -36,6 +36,14 @@ StepPlan plan_of(std::vector<StepRow> rows) {
   return plan;
 }
 
+TEST(CpuExecutorLimits, AModelWithoutWeightsOnTheHost) {
+  const auto model = make_dummy_model(tiny_model()->config(), {}, DummyValues::kMadeByExecutor);
+  ASSERT_TRUE(model.ok());
+  const auto executor = make_cpu_executor(*model, {});
+  ASSERT_FALSE(executor.ok());
+  EXPECT_NE(executor.error().message.find("no weights on the host"), std::string::npos);
+}
+
 // ---- broken weights
 // A model of its own, one weight of which is `value`: dummy weights lie in memory that the model owns, so a test may
 // break it.
