@@ -15,8 +15,8 @@ PageLedger::PageLedger(int32_t pages_full, int32_t pages_sliding, int32_t window
 
 int32_t PageLedger::sliding_pages_max(int32_t window, int32_t chunk_positions) {
   // The keys in sight of a chunk are window - 1 + chunk positions; n positions touch at most (n - 2) / 64 + 2 pages.
-  const int32_t positions = window - 1 + chunk_positions;
-  return std::max(positions - 2, 0) / kPagePositions + 2;
+  const int64_t positions = int64_t{window} - 1 + chunk_positions;
+  return static_cast<int32_t>(std::max<int64_t>(positions - 2, 0) / kPagePositions + 2);
 }
 
 int32_t PageLedger::first_visible_page(int32_t position) const { return page_of(std::max(0, position - window_ + 1)); }
