@@ -57,15 +57,12 @@ Result<ReadBandwidth> read_bandwidth(const BenchFlags& flags) {
 
 // One batch size and context; the line that was recorded.
 Result<boost::json::object> run_decode(const BenchFlags& flags, const DecodeSetup& setup) {
-  const int32_t positions = setup.context + setup.steps + 1;
-  ASSIGN_OR_RETURN(DecodeStack stack, make_decode_stack(setup, positions));
-  DecodeRows rows(*stack.executor, setup, positions);
-  RETURN_IF_ERROR(rows.fill());
+  ASSIGN_OR_RETURN(Decode decode, start_decode(setup));
   std::vector<double> tok_s, gb_s, device_us;
   int64_t bytes = 0;
   double experts = 0;
   for (int32_t run = -1; run < flags.runs; ++run) {  // run -1 warms up
-    ASSIGN_OR_RETURN(const DecodeRun done, rows.run(static_cast<uint64_t>(run) + 1000));
+    ASSIGN_OR_RETURN(const DecodeRun done, decode.rows.run(static_cast<uint64_t>(run) + 1000));
     if (run < 0) continue;
     tok_s.push_back(setup.batch * setup.steps / done.seconds);
     gb_s.push_back(static_cast<double>(done.bytes) / done.seconds / 1e9);
@@ -73,8 +70,8 @@ Result<boost::json::object> run_decode(const BenchFlags& flags, const DecodeSetu
     bytes = done.bytes / setup.steps;
     experts = static_cast<double>(done.distinct_experts) / setup.steps;
   }
-  const std::string device = stack.executor->info().device;
-  stack.executor.reset();
+  const std::string device = decode.stack.executor->info().device;
+  decode.stack.executor.reset();
   ASSIGN_OR_RETURN(const ReadBandwidth read, read_bandwidth(flags));
   const double datasheet = on_gpu(flags) ? datasheet_gb_s(device) : 0;
   const Spread speed = spread_of(tok_s);
@@ -159,13 +156,7 @@ Status run_prefill(const BenchFlags& flags) {
 }
 
 void add_common(CLI::App& app, BenchFlags& flags) {
-  app.add_option("--model", flags.setup.model,
-                 "checkpoint directory or hub id; without it, dummy weights of --model-shape");
-  app.add_option("--model-shape", flags.setup.model_shape, "shape for dummy weights")->capture_default_str();
-  app.add_option("--load-format", flags.setup.load_format,
-                 "auto, or dummy for made-up weights of --model's shape; without --model they are made up in any case")
-      ->check(CLI::IsMember({"auto", "dummy"}));
-  app.add_option("--device", flags.setup.device, "cpu, cuda or cuda:INDEX")->capture_default_str();
+  add_decode_options(app, flags.setup);
   app.add_option("--threads", flags.setup.threads, "CPU threads, at most one a processor; 0: all processors")
       ->check(CLI::Range(0, 1024));
   app.add_option("--runs", flags.runs, "repetitions after warm-up")->check(CLI::Range(1, 1000))->capture_default_str();

@@ -33,6 +33,17 @@ int32_t first_sliding_page(int32_t position, int32_t window) {
 
 }  // namespace
 
+void add_decode_options(CLI::App& command, DecodeSetup& setup) {
+  command.add_option("--model", setup.model,
+                     "checkpoint directory or hub id; without it, dummy weights of --model-shape");
+  command.add_option("--model-shape", setup.model_shape, "shape for dummy weights")->capture_default_str();
+  command
+      .add_option("--load-format", setup.load_format,
+                  "auto, or dummy for made-up weights of --model's shape; without --model they are made up in any case")
+      ->check(CLI::IsMember({"auto", "dummy"}));
+  command.add_option("--device", setup.device, "cpu, cuda or cuda:INDEX")->capture_default_str();
+}
+
 Result<DecodeStack> make_decode_stack(const DecodeSetup& setup, int32_t positions) {
   DecodeStack stack;
   ASSIGN_OR_RETURN(stack.model, decode_model(setup));
@@ -150,6 +161,14 @@ Result<DecodeRun> DecodeRows::run(uint64_t seed) {
   run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   for (int32_t row = 0; row < setup_.batch; ++row) executor_.close_sequence(row);
   return run;
+}
+
+Result<Decode> start_decode(const DecodeSetup& setup) {
+  const int32_t positions = setup.context + setup.steps + 1;
+  ASSIGN_OR_RETURN(DecodeStack stack, make_decode_stack(setup, positions));
+  DecodeRows rows(*stack.executor, setup, positions);
+  RETURN_IF_ERROR(rows.fill());
+  return Decode{std::move(stack), std::move(rows)};
 }
 
 }  // namespace boreas

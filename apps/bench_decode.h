@@ -1,6 +1,7 @@
 // A decode loop over an executor with filled pages: what `boreas bench decode` measures and `boreas trace` looks into.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -27,6 +28,9 @@ struct DecodeSetup {
   cuda::TraceSink trace;  // GPU
   std::shared_ptr<const cuda::CudaTuning> tuning;
 };
+
+// Flags of all that decode: model, its shape, where its weights come from, device.
+void add_decode_options(CLI::App& command, DecodeSetup& setup);
 
 // Model and executor with pages for `positions` of every row; dummy weights have values on the host only if the
 // executor reads them there.
@@ -66,5 +70,12 @@ class DecodeRows {
   int32_t sliding_first_ = 0;
   std::vector<std::vector<TokenId>> tokens_;  // by row: the first one, and what is forced after each step
 };
+
+// A stack for the setup's context and steps, its pages filled.
+struct Decode {
+  DecodeStack stack;
+  DecodeRows rows;
+};
+Result<Decode> start_decode(const DecodeSetup& setup);
 
 }  // namespace boreas

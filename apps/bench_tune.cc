@@ -84,14 +84,11 @@ class Tuner {
 Status run_tune(TuneFlags flags) {
   const auto tuning = std::make_shared<cuda::CudaTuning>();
   flags.setup.tuning = tuning;
-  const int32_t positions = flags.setup.context + flags.setup.steps + 1;
-  ASSIGN_OR_RETURN(const DecodeStack stack, make_decode_stack(flags.setup, positions));
-  DecodeRows rows(*stack.executor, flags.setup, positions);
-  RETURN_IF_ERROR(rows.fill());
-  RETURN_IF_ERROR(rows.run(7));  // warms up
-  Tuner tuner(flags, rows, *tuning);
+  ASSIGN_OR_RETURN(Decode decode, start_decode(flags.setup));
+  RETURN_IF_ERROR(decode.rows.run(7));  // warms up
+  Tuner tuner(flags, decode.rows, *tuning);
   RETURN_IF_ERROR(tuner.run());
-  boost::json::object line = result_line("tune", "megakernel", stack.executor->info().device);
+  boost::json::object line = result_line("tune", "megakernel", decode.stack.executor->info().device);
   line["model_shape"] = flags.setup.model.empty() ? flags.setup.model_shape : flags.setup.model;
   line["batch"] = flags.setup.batch;
   line["context"] = flags.setup.context;
@@ -112,9 +109,7 @@ void add_tune_bench(CLI::App& bench, const std::function<void(const Status&)>& f
   flags->setup.model_shape = "north";
   flags->setup.context = 8192;
   flags->setup.steps = 24;
-  tune->add_option("--model", flags->setup.model, "checkpoint directory or hub id; without it, dummy weights");
-  tune->add_option("--model-shape", flags->setup.model_shape, "shape for dummy weights")->capture_default_str();
-  tune->add_option("--device", flags->setup.device, "cuda or cuda:INDEX")->capture_default_str();
+  add_decode_options(*tune, flags->setup);
   tune->add_option("--batch", flags->setup.batch, "rows")->check(CLI::Range(1, 8))->capture_default_str();
   tune->add_option("--context", flags->setup.context, "positions before the first step")
       ->check(CLI::Range(1, 1 << 20))

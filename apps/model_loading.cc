@@ -144,9 +144,7 @@ Result<std::unique_ptr<Executor>> make_gpu_executor(const DeviceChoice& choice, 
 }  // namespace
 
 Result<std::unique_ptr<Executor>> make_executor(const DeviceChoice& choice, const std::shared_ptr<const Model>& model) {
-  // With require_gpu, auto is the GPU or the reason why not.
-  const std::string device =
-      choice.device == "auto" && choice.require_gpu ? "cuda" : resolve_device(choice.device, model->config());
+  const std::string device = resolve_device(choice.device, model->config());
   if (device != "cpu") {
     ASSIGN_OR_RETURN(const int32_t index, gpu_index(device));
     return make_gpu_executor(choice, index, model);

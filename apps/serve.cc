@@ -28,6 +28,11 @@ struct Stack {
   ServedModel served;
 };
 
+// With --require-gpu, auto is the GPU or the reason why not.
+std::string wanted_device(const ServeFlags& flags) {
+  return flags.device == "auto" && flags.require_gpu ? "cuda" : flags.device;
+}
+
 ModelSource model_source(const ServeFlags& flags) {
   ModelSource source;
   source.model = flags.model;
@@ -35,13 +40,13 @@ ModelSource model_source(const ServeFlags& flags) {
   source.load_format = flags.load_format;
   source.tokenizer = flags.tokenizer;
   source.chat_template_file = flags.chat_template;
-  source.device = flags.device == "auto" && flags.require_gpu ? "cuda" : flags.device;
+  source.device = wanted_device(flags);
   return source;
 }
 
 DeviceChoice device_choice(const ServeFlags& flags) {
   DeviceChoice choice;
-  choice.device = flags.device;
+  choice.device = wanted_device(flags);
   choice.require_gpu = flags.require_gpu;
   choice.threads = flags.threads;
   choice.sequence_slots = flags.engine.running_max;

@@ -147,19 +147,16 @@ Status run_trace(TraceFlags flags) {
     last.tasks.assign(launch.tasks.begin(), launch.tasks.end());
     last.workers.assign(launch.workers.begin(), launch.workers.end());
   };
-  const int32_t positions = flags.setup.context + flags.setup.steps + 1;
-  ASSIGN_OR_RETURN(const DecodeStack stack, make_decode_stack(flags.setup, positions));
-  DecodeRows rows(*stack.executor, flags.setup, positions);
-  RETURN_IF_ERROR(rows.fill());
-  ASSIGN_OR_RETURN(DecodeRun run, rows.run(1));
+  ASSIGN_OR_RETURN(Decode decode, start_decode(flags.setup));
+  ASSIGN_OR_RETURN(DecodeRun run, decode.rows.run(1));
   DeviceSpec spec = h200_spec();
   spec.workers = static_cast<int32_t>(last.workers.size());
-  ASSIGN_OR_RETURN(const Program program, compile(stack.model->config(), spec, last.rows_max));
+  ASSIGN_OR_RETURN(const Program program, compile(decode.stack.model->config(), spec, last.rows_max));
   if (program.tasks.size() != last.tasks.size()) return Error{"the program compiled here is not the one that ran"};
   std::sort(run.device_us.begin(), run.device_us.end());
   std::printf(
       "%s, batch %d, context %d: step %.1f us (median of %zu, traced), below the last one; microseconds a task\n",
-      stack.executor->info().device.c_str(), flags.setup.batch, flags.setup.context,
+      decode.stack.executor->info().device.c_str(), flags.setup.batch, flags.setup.context,
       run.device_us[run.device_us.size() / 2], run.device_us.size());
   print_table(program, last);
   if (!flags.perfetto.empty() && !write_perfetto(program, last, flags))
@@ -174,9 +171,7 @@ void add_trace_command(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<TraceFlags>();
   flags->setup.device = "cuda";
   flags->setup.model_shape = "north";
-  trace->add_option("--model", flags->setup.model, "checkpoint directory or hub id; without it, dummy weights");
-  trace->add_option("--model-shape", flags->setup.model_shape, "shape for dummy weights")->capture_default_str();
-  trace->add_option("--device", flags->setup.device, "cuda or cuda:INDEX")->capture_default_str();
+  add_decode_options(*trace, flags->setup);
   trace->add_option("--batch", flags->setup.batch, "rows")->check(CLI::Range(1, 64))->capture_default_str();
   trace->add_option("--context", flags->setup.context, "positions before the first step, filled with seeded values")
       ->check(CLI::Range(1, 1 << 20))

@@ -114,39 +114,6 @@ constexpr PiecePlace piece_place(int32_t rows, int32_t columns, int32_t index) {
   return {(int64_t{tile} * blocks + int64_t{first} * height) * kBlockRowBytes, count * height * kBlockRowBytes};
 }
 
-// A walk over the pieces of one unit.
-struct PieceWalk {
-  int32_t rows = 0;         // of the unit
-  int32_t blocks = 0;       // of a row
-  int32_t tile_first = 0;   // first row of the tile
-  int32_t tile_count = 0;   // its rows
-  int32_t block_first = 0;  // of the piece
-  int32_t block_count = 0;
-
-  constexpr PieceWalk(int32_t unit_rows, int32_t columns)
-      : rows(unit_rows), blocks(blocks_of_columns(columns)), tile_count(tile_rows(unit_rows)) {
-    set_block_count();
-  }
-  constexpr bool done() const { return tile_first >= rows; }
-  constexpr bool last_of_tile() const { return block_first + block_count == blocks; }
-  constexpr int32_t bytes() const { return tile_count * block_count * kBlockRowBytes; }
-  constexpr void advance() {
-    block_first += block_count;
-    if (block_first == blocks) {
-      tile_first += tile_count;
-      tile_count = tile_rows(rows - tile_first);
-      block_first = 0;
-    }
-    set_block_count();
-  }
-
- private:
-  constexpr void set_block_count() {
-    const int32_t most = blocks_per_piece(tile_count), left = blocks - block_first;
-    block_count = left < most ? left : most;
-  }
-};
-
 // ---- KV pages of one layer and KV head, head_dim 128: two halves of 32 positions, each one chunk:
 //   K of 32 positions: a unit of 32 rows (positions) and 128 columns: 2 tiles of 16 rows     8 KB = one piece
 //   V of 32 positions, transposed: 128 rows (dims) of 64 bytes: 8 tiles of 16 rows            8 KB = one piece

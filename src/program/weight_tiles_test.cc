@@ -9,6 +9,39 @@
 namespace boreas {
 namespace {
 
+// A walk over the pieces of one unit, tile by tile: what piece_place() and unit_pieces() say in closed form.
+struct PieceWalk {
+  int32_t rows = 0;         // of the unit
+  int32_t blocks = 0;       // of a row
+  int32_t tile_first = 0;   // first row of the tile
+  int32_t tile_count = 0;   // its rows
+  int32_t block_first = 0;  // of the piece
+  int32_t block_count = 0;
+
+  constexpr PieceWalk(int32_t unit_rows, int32_t columns)
+      : rows(unit_rows), blocks(blocks_of_columns(columns)), tile_count(tile_rows(unit_rows)) {
+    set_block_count();
+  }
+  constexpr bool done() const { return tile_first >= rows; }
+  constexpr bool last_of_tile() const { return block_first + block_count == blocks; }
+  constexpr int32_t bytes() const { return tile_count * block_count * kBlockRowBytes; }
+  constexpr void advance() {
+    block_first += block_count;
+    if (block_first == blocks) {
+      tile_first += tile_count;
+      tile_count = tile_rows(rows - tile_first);
+      block_first = 0;
+    }
+    set_block_count();
+  }
+
+ private:
+  constexpr void set_block_count() {
+    const int32_t most = blocks_per_piece(tile_count), left = blocks - block_first;
+    block_count = left < most ? left : most;
+  }
+};
+
 TEST(WeightTiles, PiecesAreContiguousRunsThatCoverTheUnitOnce) {
   for (int32_t rows : {1, 2, 3, 5, 8, 12, 13, 16, 31, 40}) {
     for (int32_t columns : {32, 64, 96, 768, 2048, 4096}) {

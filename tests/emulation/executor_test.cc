@@ -12,7 +12,7 @@
 #include "exec/cuda/host_device_testing.h"
 #include "exec/cuda/megakernel.cuh"
 #include "executor_run.h"
-#include "grid.h"
+#include "launch.h"
 #include "model/model.h"
 
 namespace boreas {
@@ -21,21 +21,9 @@ namespace {
 constexpr int32_t kWorkers = 4;
 using C = cuda::Cut<cuda::GoldenShape, kWorkers>;
 
-// Runs a launch on the emulated device; its memory is the host's, all of it open to the kernel.
-Status launch(const std::string&, int32_t workers, size_t shared_bytes, const cuda::StepParams& params, uint64_t seed) {
-  emulation::forget_memory();
-  emulation::register_memory(reinterpret_cast<const void*>(4096), uint64_t{1} << 47, "all memory");
-  emulation::GridOptions options;
-  options.blocks = workers;
-  options.threads = cuda::kThreads;
-  options.shared_bytes = static_cast<uint32_t>(shared_bytes);
-  options.seed = seed;
-  const emulation::GridResult result = emulation::run_grid(options, [&] {
-    if (params.task_times != nullptr) cuda::run_worker<cuda::Traced<C>>(params);
-    else cuda::run_worker<C>(params);
-  });
-  if (result.outcome == emulation::Outcome::kFinished) return Ok{};
-  return Error{result.message};
+Status launch(size_t shared_bytes, const cuda::StepParams& params, uint64_t seed) {
+  return params.task_times != nullptr ? emulation::launch_kernel<cuda::Traced<C>>(shared_bytes, params, seed)
+                                      : emulation::launch_kernel<C>(shared_bytes, params, seed);
 }
 
 std::unique_ptr<Executor> emulated(std::shared_ptr<const Model> model, CudaExecutorOptions options) {
@@ -46,9 +34,8 @@ std::unique_ptr<Executor> emulated(std::shared_ptr<const Model> model, CudaExecu
   options.sequence_slots = 4;
   options.context_max = 512;
   auto seed = std::make_shared<uint64_t>(0);
-  cuda::HostKernel kernel = [seed](const std::string& shape, int32_t workers, size_t bytes,
-                                   const cuda::StepParams& params) {
-    return launch(shape, workers, bytes, params, (*seed)++);
+  cuda::HostKernel kernel = [seed](const std::string&, int32_t, size_t bytes, const cuda::StepParams& params) {
+    return launch(bytes, params, (*seed)++);
   };
   static const cuda::CompiledShape shapes[] = {cuda::compiled_shape<cuda::GoldenShape, kWorkers>()};
   auto device = std::make_unique<cuda::HostDevice>(cuda::HostDeviceOptions{}, std::move(kernel),

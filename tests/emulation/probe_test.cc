@@ -16,7 +16,7 @@
 #include "exec/cuda/device_executor.h"
 #include "exec/cuda/host_device_testing.h"
 #include "exec/cuda/megakernel.cuh"
-#include "grid.h"
+#include "launch.h"
 #include "model/model.h"
 #include "tests/golden/golden_file.h"
 #include "tests/gpu/golden_run.h"
@@ -28,18 +28,6 @@ namespace {
 
 constexpr int32_t kWorkers = 4;
 using C = cuda::Probed<cuda::Cut<cuda::GoldenShape, kWorkers>>;
-
-Status launch(size_t shared_bytes, const cuda::StepParams& params) {
-  emulation::forget_memory();
-  emulation::register_memory(reinterpret_cast<const void*>(4096), uint64_t{1} << 47, "all memory");
-  emulation::GridOptions options;
-  options.blocks = kWorkers;
-  options.threads = cuda::kThreads;
-  options.shared_bytes = static_cast<uint32_t>(shared_bytes);
-  const emulation::GridResult result = emulation::run_grid(options, [&] { cuda::run_worker<C>(params); });
-  if (result.outcome == emulation::Outcome::kFinished) return Ok{};
-  return Error{result.message};
-}
 
 std::unique_ptr<Executor> probed(const std::shared_ptr<const Model>& model, const std::vector<OracleRun>& runs,
                                  int32_t norm_roundings, ProbeUser& user) {
@@ -56,7 +44,7 @@ std::unique_ptr<Executor> probed(const std::shared_ptr<const Model>& model, cons
   options.tokens_max = kLayerPlanTokens;
   static const cuda::CompiledShape shapes[] = {cuda::compiled_shape<cuda::GoldenShape, kWorkers>()};
   cuda::HostKernel kernel = [](const std::string&, int32_t, size_t bytes, const cuda::StepParams& params) {
-    return launch(bytes, params);
+    return emulation::launch_kernel<C>(bytes, params, 0);
   };
   auto device = std::make_unique<cuda::HostDevice>(cuda::HostDeviceOptions{}, std::move(kernel),
                                                    std::make_shared<cuda::HostDeviceLog>());

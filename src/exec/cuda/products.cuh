@@ -277,9 +277,6 @@ template <class C>
 BOREAS_DEVICE void put_output(const Worker<C>& w, int32_t row, int32_t stride, int32_t i, float value) {
   store_shared_16(w.scratch(&ScratchMap::outputs) + (row * stride + i) * 2, pack_bf16(value, 0.0f) & 0xffffu);
 }
-BOREAS_DEVICE uint32_t load_half(uint32_t address) {
-  return load_shared_32(address & ~3u) >> (address % 4 * 8) & 0xffffu;
-}
 // `left` values, an even number, but at most six, at `source`, a multiple of 4, as the payload of a word.
 BOREAS_DEVICE void publish_pairs(Word* to, uint32_t source, int32_t left, uint32_t epoch) {
   store_word(to, load_shared_32(source), left > 2 ? load_shared_32(source + 4) : 0,

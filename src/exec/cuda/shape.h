@@ -35,7 +35,6 @@ constexpr int32_t kRowsMax = 8;  // N of the MMA
 constexpr int32_t kLayersMax = 64;
 constexpr int32_t kWordPayloadBytes = 12;
 constexpr int32_t kWordHalves = kWordPayloadBytes / 2;  // bf16 a word
-constexpr int32_t kWordFloats = kWordPayloadBytes / 4;
 
 // Warps of a block, by role. 16 warps are four warpgroups, whose registers setmaxnreg shares out: more warps leave too
 // few for each, and what is spilled waits behind the SM's own copies.

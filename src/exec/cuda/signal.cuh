@@ -45,9 +45,8 @@ struct Standpoint<true> {
     times = TaskTimes{};
     mark(Moment::kTaken);
   }
-  BOREAS_DEVICE uint32_t now() const { return static_cast<uint32_t>(clock_now()); }
-  BOREAS_DEVICE void mark(Moment moment) const { times.at[static_cast<int32_t>(moment)] = now(); }
-  BOREAS_DEVICE uint32_t stopwatch() const { return now(); }
+  BOREAS_DEVICE void mark(Moment moment) const { times.at[static_cast<int32_t>(moment)] = stopwatch(); }
+  BOREAS_DEVICE uint32_t stopwatch() const { return clock_low(); }
   // After a wait for a chunk that began at `since`.
   BOREAS_DEVICE void got_chunk(uint32_t since) const {
     mark(Moment::kGot);

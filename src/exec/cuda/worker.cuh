@@ -17,6 +17,10 @@ namespace boreas::cuda {
 // Named barriers; 0 is the whole block.
 enum : int32_t { kConsumersMeet = 1, kAttentionGroupsMeet = 2, kMessengersMeet = 4 };
 
+BOREAS_DEVICE uint32_t load_half(uint32_t address) {
+  return load_shared_32(address & ~3u) >> (address % 4 * 8) & 0xffffu;
+}
+
 // Only what costs no registers is kept: everything else comes from the launch's constant memory, from the thread's
 // number, or from compile-time shapes.
 template <class C>
@@ -119,17 +123,16 @@ struct Worker {
     return static_cast<int32_t>(load_shared_32(route_table(parity)));
   }
   BOREAS_DEVICE int32_t expert_id(int32_t parity, int32_t index) const {
-    return load_byte(route_table(parity) + kRouteExperts + index);
+    return static_cast<int32_t>(load_shared_8(route_table(parity) + kRouteExperts + index));
   }
   // Which choice of `row` the expert is; -1: none.
   BOREAS_DEVICE int32_t choice_of(int32_t parity, int32_t index, int32_t row) const {
-    const int32_t choice = load_byte(route_table(parity) + params.scratch.route_choices + index * rows() + row);
-    return choice == 0xff ? -1 : choice;
+    const uint32_t choice = load_shared_8(route_table(parity) + params.scratch.route_choices + index * rows() + row);
+    return choice == 0xff ? -1 : static_cast<int32_t>(choice);
   }
   BOREAS_DEVICE float route_weight(int32_t slot_id, int32_t row, int32_t choice) const {
     return load_shared_float(base + params.slot_offset[slot_id] + (row * C::kExpertsPerToken + choice) * 8 + 4);
   }
-  static BOREAS_DEVICE int32_t load_byte(uint32_t address) { return static_cast<int32_t>(load_shared_8(address)); }
 
   // ---- pages
   // The pages of `piece` that the row sees: first, first + kAttentionPieces, ...
@@ -153,12 +156,9 @@ struct Worker {
   }
   // Where a row's ids begin in its pool's list, and so where those of the row before end.
   BOREAS_DEVICE int32_t page_first(int32_t row, bool sliding) const {
-    return row == 0 ? 0 : load_page_id(page_end_address(row - 1, sliding));
+    return row == 0 ? 0 : static_cast<int32_t>(load_half(page_end_address(row - 1, sliding)));
   }
   BOREAS_DEVICE int32_t pages_in_all(bool sliding) const { return page_first(rows(), sliding); }
-  static BOREAS_DEVICE int32_t load_page_id(uint32_t address) {
-    return static_cast<int32_t>(load_shared_32(address & ~3u) >> (address % 4 * 8) & 0xffff);
-  }
 
   // Address of one layer's and head's part of a page.
   BOREAS_DEVICE uint8_t* page(int32_t id, bool sliding, int32_t layer) const {

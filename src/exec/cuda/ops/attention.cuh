@@ -102,7 +102,7 @@ struct Body<C, Op::kAttention> {
     for (int32_t piece = pieces.first; piece < page % kAttentionPieces; ++piece)
       index += w.pages_of(row, piece, sliding).count;
     index += (page - w.pages_of(row, page % kAttentionPieces, sliding).first) / kAttentionPieces;
-    return Worker<C>::load_page_id(w.page_list(sliding) + (w.page_first(row, sliding) + index) * 2);
+    return static_cast<int32_t>(load_half(w.page_list(sliding) + (w.page_first(row, sliding) + index) * 2));
   }
 
   static BOREAS_DEVICE void attend_page(Worker<C>& w, StreamTaker& stream, int32_t row, int32_t page, bool sliding,

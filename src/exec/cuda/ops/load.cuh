@@ -192,7 +192,7 @@ struct Body<C, Op::kLoad> {
     BOREAS_NO_UNROLL
     for (; turn.has_chunk_before(end); turn.advance()) {
       const int32_t chunk = turn.chunk() - item_first;
-      const int32_t id = Worker<C>::load_page_id(list + chunk / 2 * 2);
+      const int32_t id = static_cast<int32_t>(load_half(list + chunk / 2 * 2));
       const uint8_t* from = w.page(id, sliding, item.layer) + chunk % 2 * kKvHalfBytes;
       wait_for_stage(w, item, credits, turn);
       const uint32_t barrier = full_barrier(w, turn);

@@ -1,0 +1,29 @@
+// A launch of the megakernel on the emulated device, with the host's memory all open to it: what stands behind the CUDA
+// executor in its tests without a GPU.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/result.h"
+#include "exec/cuda/megakernel.cuh"
+#include "grid.h"
+
+namespace boreas::emulation {
+
+// `seed` orders what the device leaves open. Error: what the device found wrong.
+template <class Cut>
+Status launch_kernel(size_t shared_bytes, const cuda::StepParams& params, uint64_t seed) {
+  forget_memory();
+  register_memory(reinterpret_cast<const void*>(4096), uint64_t{1} << 47, "all memory");
+  GridOptions options;
+  options.blocks = Cut::kWorkers;
+  options.threads = cuda::kThreads;
+  options.shared_bytes = static_cast<uint32_t>(shared_bytes);
+  options.seed = seed;
+  const GridResult result = run_grid(options, [&] { cuda::run_worker<Cut>(params); });
+  if (result.outcome == Outcome::kFinished) return Ok{};
+  return Error{result.message};
+}
+
+}  // namespace boreas::emulation
