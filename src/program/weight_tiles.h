@@ -6,8 +6,8 @@
 //
 //   block 0                      block 1                            one block: r * 64 bytes
 //   row 0: columns 0..31 (64 B)  row 0: columns 32..63              lane 4 g + c of a warp loads 16 bytes of row g:
-//   row 1: columns 0..31         row 1: columns 32..63              columns 8 c .. 8 c + 7
-//   ...                          ...
+//   row 1: columns 0..31         row 1: columns 32..63              columns 8 c .. 8 c + 7, as pairs 0, 2, 1, 3:
+//   ...                          ...                                an MMA's registers (exec/cuda/products.cuh)
 //
 // In a tile of 16 rows a lane has rows g and g + 8, so 16 pairs of columns in a block; they lie as the registers of its
 // two MMAs want them, which then are loaded by one access each (element_in_block):
@@ -38,9 +38,13 @@ constexpr int32_t tile_rows(int32_t rows_left) {
   return rows_left >= 16 ? 16 : rows_left >= 8 ? 8 : rows_left >= 4 ? 4 : rows_left >= 2 ? 2 : 1;
 }
 constexpr int32_t blocks_of_columns(int32_t columns) { return ceil_div_32(columns, kBlockColumns); }
+// At most 32: the few rows of a router's slice still make a chunk for all warps of a consumer group.
 constexpr int32_t blocks_per_piece(int32_t rows_of_tile) {
   static_assert(kPieceBytes == 128 * kBlockRowBytes);
-  return rows_of_tile == 16 ? 8 : rows_of_tile == 8 ? 16 : rows_of_tile == 4 ? 32 : rows_of_tile == 2 ? 64 : 128;
+  return rows_of_tile == 16 ? 8 : rows_of_tile == 8 ? 16 : 32;
+}
+constexpr int32_t piece_bytes(int32_t rows_of_tile) {
+  return blocks_per_piece(rows_of_tile) * rows_of_tile * kBlockRowBytes;
 }
 constexpr int32_t tile_pieces(int32_t rows_of_tile, int32_t columns) {
   return ceil_div_32(blocks_of_columns(columns), blocks_per_piece(rows_of_tile));
@@ -61,7 +65,8 @@ constexpr int32_t chunks_of_pieces(int32_t pieces) { return ceil_div_32(pieces, 
 
 // Byte offset of a pair of columns (2 * pair, 2 * pair + 1 of a block) from the row's first one.
 constexpr int32_t pair_in_row(bool tall_tile, int32_t pair) {
-  return tall_tile ? pair / 4 * 16 + pair % 4 / 2 * 512 + pair % 2 * 8 : pair * 4;
+  return tall_tile ? pair / 4 * 16 + pair % 4 / 2 * 512 + pair % 2 * 8
+                   : pair / 4 * 16 + pair % 2 * 8 + pair % 4 / 2 * 4;
 }
 // Byte offset of an element in its block; row of the tile, column of the block.
 constexpr int32_t element_in_block(int32_t rows_of_tile, int32_t row, int32_t column) {

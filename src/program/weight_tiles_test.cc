@@ -78,7 +78,7 @@ TEST(WeightTiles, NorthStreamsWholeChunks) {
   EXPECT_EQ(unit_pieces(16, 4096), 16);      // O
   EXPECT_EQ(unit_pieces(16, 768), 3);        // down of an expert: two experts share a chunk
   EXPECT_EQ(unit_pieces(2048, 2048), 1024);  // LM head
-  EXPECT_EQ(unit_pieces(1, 2048), 1);        // router
+  EXPECT_EQ(unit_pieces(1, 2048), 2);        // router: one chunk for the four warps of a group
   EXPECT_EQ(chunks_of_pieces(8 * 3), 12);
 }
 

@@ -32,6 +32,7 @@
 #define BOREAS_DEVICE_COLD inline
 #define BOREAS_UNROLL
 #define BOREAS_NO_UNROLL
+#define BOREAS_UNROLL_4
 
 namespace boreas::emulation {
 
@@ -144,6 +145,16 @@ inline void store_shared_16(uint32_t address, uint32_t value, Where where = Wher
 inline void load_shared_128_if(bool wanted, uint32_t address, Vec4& v, Where where = Where::here()) {
   if (wanted) v = load_shared_128(address, where);
 }
+inline void load_shared_64_if(bool wanted, uint32_t address, uint32_t& x, uint32_t& y, Where where = Where::here()) {
+  if (!wanted) return;
+  const Vec2 v = load_shared_64(address, where);
+  x = v.x;
+  y = v.y;
+}
+inline void load_shared_128_if(bool wanted, uint32_t address, uint32_t step, Vec4 (&v)[4],
+                               Where where = Where::here()) {
+  for (uint32_t i = 0; i < 4; ++i) load_shared_128_if(wanted, address + i * step, v[i], where);
+}
 inline void store_shared_32_if(bool wanted, uint32_t address, uint32_t value, Where where = Where::here()) {
   if (wanted) store_shared_32(address, value, where);
 }
@@ -156,6 +167,9 @@ inline void store_byte(uint32_t address, int32_t value, Where where = Where::her
 }
 inline float load_shared_float(uint32_t address, Where where = Where::here()) {
   return std::bit_cast<float>(load_shared_32(address, where));
+}
+inline void load_shared_float_if(bool wanted, uint32_t address, float& v, Where where = Where::here()) {
+  if (wanted) v = load_shared_float(address, where);
 }
 inline void store_shared_float(uint32_t address, float value, Where where = Where::here()) {
   store_shared_32(address, std::bit_cast<uint32_t>(value), where);
@@ -266,7 +280,7 @@ inline float exp2_approximate(float x) {
   const float y = std::exp2(x);
   return y < 0x1p-126f ? 0.0f : y;
 }
-inline float square_root(float x) { return std::sqrt(x); }
+inline float reciprocal_square_root(float x) { return 1.0f / std::sqrt(x); }
 inline float multiply_add(float a, float b, float c) { return std::fma(a, b, c); }
 inline uint32_t pack_bf16(float low, float high) { return emulation::bf16_of(low) | emulation::bf16_of(high) << 16; }
 

@@ -11,6 +11,13 @@
 
 namespace boreas::emulation {
 
+// A block's part of a step, by the kernel that a GPU would run.
+template <class Cut>
+void run_block(const cuda::StepParams& params) {
+  if (params.rows == 1) cuda::run_worker<cuda::OneRow<Cut>>(params);
+  else cuda::run_worker<Cut>(params);
+}
+
 // `seed` orders what the device leaves open. Error: what the device found wrong.
 template <class Cut>
 Status launch_kernel(size_t shared_bytes, const cuda::StepParams& params, uint64_t seed) {
@@ -21,7 +28,7 @@ Status launch_kernel(size_t shared_bytes, const cuda::StepParams& params, uint64
   options.threads = cuda::kThreads;
   options.shared_bytes = static_cast<uint32_t>(shared_bytes);
   options.seed = seed;
-  const GridResult result = run_grid(options, [&] { cuda::run_worker<Cut>(params); });
+  const GridResult result = run_grid(options, [&] { run_block<Cut>(params); });
   if (result.outcome == Outcome::kFinished) return Ok{};
   return Error{result.message};
 }

@@ -19,6 +19,7 @@
 #include "exec/cuda/shape_testing.h"
 #include "exec/cuda/weight_layout.h"
 #include "grid.h"
+#include "launch.h"
 #include "model/model.h"
 #include "program/compile.h"
 
@@ -86,7 +87,7 @@ class Machine {
     options.seed = seed;
     options.check_races = check_races_;
     options.polled_words = {params.scratch.arrived};
-    return emulation::run_grid(options, [&] { cuda::run_worker<C>(params); });
+    return emulation::run_grid(options, [&] { emulation::run_block<C>(params); });
   }
   // Shared accesses that nothing orders are errors from here on.
   void check_races() { check_races_ = true; }
@@ -138,6 +139,7 @@ class Machine {
       auto program = compile(model_->config(), small_device(C::kWorkers), rows);
       EXPECT_TRUE(program.ok()) << program.error().message;
       it->second = std::make_unique<Program>(std::move(*program));
+      cuda::address_loads(model_->config(), layout_, it->second->list_first, it->second->tasks);
     }
     return *it->second;
   }
@@ -298,6 +300,11 @@ using FourWorkers = cuda::Cut<cuda::GoldenShape, 4>;
 TEST(Megakernel, OneRowEqualsTheCpuExecutor) { check_against_cpu<FourWorkers>(3, 32, {20}, 0); }
 TEST(Megakernel, RaggedRowsEqualTheCpuExecutor) {
   check_against_cpu<FourWorkers>(5, 16, {3, 20, 1, 7, 12, 9, 2, 17}, 7);
+}
+// As on a GPU: slices of two rows and of none, tiles of every height.
+TEST(Megakernel, AllWorkersEqualTheCpuExecutor) {
+  check_against_cpu<cuda::Cut<cuda::GoldenShape, 128>>(2, 16, {3}, 0);
+  check_against_cpu<cuda::Cut<cuda::GoldenShape, 128>>(2, 16, {2, 1, 2}, 5);
 }
 TEST(Megakernel, PrefillBlocksEqualTheCpuExecutor) { check_against_cpu<FourWorkers>(3, 32, {70, 9}, 3, 5); }
 // Nobody touches shared memory without having met, at an mbarrier, a named barrier or the arrival count, whoever

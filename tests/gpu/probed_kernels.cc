@@ -9,7 +9,7 @@ cuda::MegakernelEntry entry_of(const char* shape, const void* kernel) {
   cuda::MegakernelEntry entry{};
   entry.shape = shape;
   entry.workers = 128;
-  entry.kernel = kernel;
+  entry.plain = {kernel, kernel};
   return entry;
 }
 

@@ -5,6 +5,7 @@
 
 #include "exec/cuda/host_device_testing.h"
 #include "exec/cuda/program_set.h"
+#include "exec/cuda/weight_layout.h"
 
 namespace boreas::cuda {
 namespace {
@@ -80,7 +81,8 @@ TEST(ProgramSet, ListsOnTheDeviceAreThoseOfTheProgram) {
   set->select(5, CudaTuning{}, params);
   DeviceSpec spec = h200_spec();
   spec.ring_chunks_max = kStagesMax;
-  const Program program = compile(config, spec, 5).value();
+  Program program = compile(config, spec, 5).value();
+  address_loads(config, lay_out_weights(config), program.list_first, program.tasks);
   for (size_t i = 0; i < program.list_first.size(); ++i) ASSERT_EQ(params.list_first[i], program.list_first[i]);
   ASSERT_EQ(std::memcmp(params.tasks, program.tasks.data(), program.tasks.size() * sizeof(TaskDesc)), 0);
 }

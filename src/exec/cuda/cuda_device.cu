@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -206,7 +207,7 @@ class CudaDevice final : public Device {
     const auto found = std::find_if(kernels_.begin(), kernels_.end(), is_wanted);
     if (found == kernels_.end())
       return Error{"this build has no kernel for shape " + shape_name + " on " + std::to_string(workers) + " workers"};
-    const void* kernel = params.task_times == nullptr ? found->kernel : found->traced;
+    const void* kernel = (params.task_times == nullptr ? found->plain : found->traced).of(params.rows);
     RETURN_IF_ERROR(prepare(*found, kernel, shared_bytes));
     cudaLaunchConfig_t config{};
     config.gridDim = dim3(static_cast<unsigned>(workers));
@@ -284,7 +285,8 @@ class CudaDevice final : public Device {
   // Once a kernel and size: more shared memory than the default, and all blocks at the same time, or the step would
   // wait for blocks that never start.
   Status prepare(const MegakernelEntry& entry, const void* kernel, size_t shared_bytes) {
-    if (prepared_ == kernel && prepared_bytes_ >= shared_bytes) return Ok{};
+    size_t& prepared = prepared_[kernel];
+    if (prepared >= shared_bytes) return Ok{};
     RETURN_IF_CUDA_ERROR(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));
     int blocks_per_processor = 0;
@@ -294,8 +296,7 @@ class CudaDevice final : public Device {
       return Error{"the kernel of shape " + std::string(entry.shape) + " cannot run on " + name_ + ": " +
                    std::to_string(entry.workers) + " blocks must run at once, " + std::to_string(blocks_per_processor) +
                    " fit an SM"};
-    prepared_ = kernel;
-    prepared_bytes_ = shared_bytes;
+    prepared = shared_bytes;
     return Ok{};
   }
 
@@ -342,8 +343,7 @@ class CudaDevice final : public Device {
   cudaEvent_t events_[kEventsMax] = {};
   Staging staging_;
   std::vector<void*> device_memory_, host_memory_;
-  const void* prepared_ = nullptr;
-  size_t prepared_bytes_ = 0;
+  std::map<const void*, size_t> prepared_;  // kernels and the shared memory they may have
 };
 
 }  // namespace

@@ -24,7 +24,7 @@ namespace boreas::cuda {
 // Registers a thread: what a launch of so many warps gets, and how the roles share them out. The messenger is short of
 // them; of ten splits tried this one spills least while consumers still gain some.
 constexpr int32_t kLaunchRegisters = 128;
-constexpr int32_t kConsumerRegisters = 144, kMessengerRegisters = 152, kHelperRegisters = 72;
+constexpr int32_t kConsumerRegisters = 144, kMessengerRegisters = 136, kHelperRegisters = 88;
 static_assert(8 * kConsumerRegisters + 4 * kMessengerRegisters + 4 * kHelperRegisters <= kWarps * kLaunchRegisters);
 
 template <class C, Role kRole, Op kOp, class... Stream>
@@ -92,7 +92,7 @@ BOREAS_DEVICE void run_producer(Worker<C>& w, int32_t index) {
     w.wait_barriers(task);
     const StreamItem item = Load::item_of(w, task);
     w.at.mark(Moment::kPublished);
-    if (w.lane() == 0) Load::issue(w, item, chunks, turn, policy);
+    Load::issue(w, task, item, chunks, turn, policy);
     if (index == 0 && w.lane() == 0) w.at.record_issue(w.params);
     warp_sync();
     chunks += item.chunks();
@@ -168,7 +168,7 @@ BOREAS_DEVICE void prepare_barriers(const Worker<C>& w) {
   if (w.thread != 0) return;
   for (int32_t i = 0; i < kStagesMax; ++i) {
     mbarrier_init(w.scratch(&ScratchMap::full) + i * kBarrierBytes, 1);
-    mbarrier_init(w.scratch(&ScratchMap::empty) + i * kBarrierBytes, kConsumerWarps);
+    mbarrier_init(w.scratch(&ScratchMap::empty) + i * kBarrierBytes, kGroupWarps);
   }
   for (int32_t i = 0; i < kSlots; ++i)
     mbarrier_init(w.scratch(&ScratchMap::slots) + i * kBarrierBytes, Worker<C>::slot_arrivals(i));

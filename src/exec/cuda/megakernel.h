@@ -1,6 +1,5 @@
-// The kernels of this build, for cuda_device.cu to launch: two instances a line of BOREAS_CUDA_SHAPES, each in a file
-// of its own (megakernel_<shape>.cu, megakernel_<shape>_traced.cu: they take long to compile); megakernel.cu makes the
-// table.
+// The kernels of this build, for cuda_device.cu to launch: four instances a line of BOREAS_CUDA_SHAPES, each in a file
+// of its own, megakernel_<shape>[_one_row][_traced].cu, since they take long to compile; megakernel.cu makes the table.
 #pragma once
 
 #include <cstdint>
@@ -11,23 +10,30 @@
 namespace boreas::cuda {
 
 struct MegakernelEntry {
-  const char* shape;   // Shape::kName
-  int32_t workers;     // blocks
-  const void* kernel;  // __global__ void (const __grid_constant__ StepParams), kThreads threads a block
-  const void* traced;  // the same, for launches with StepParams::task_times
+  const char* shape;  // Shape::kName
+  int32_t workers;    // blocks
+  // __global__ void (const __grid_constant__ StepParams), kThreads threads a block.
+  struct Kernels {
+    const void* any_rows;
+    const void* one_row;  // the same bits, sooner
+    const void* of(int32_t rows) const { return rows == 1 ? one_row : any_rows; }
+  };
+  Kernels plain, traced;  // traced: for launches with StepParams::task_times
 };
 std::span<const MegakernelEntry> megakernels();
 
-// Specialised in megakernel_<shape>.cu and megakernel_<shape>_traced.cu.
-template <class Shape, int32_t kWorkers>
+// C: Cut<Shape, workers>, also as OneRow and Traced (shape.h). Specialised in those files.
+template <class C>
 const void* megakernel_of();
-template <class Shape, int32_t kWorkers>
-const void* traced_megakernel_of();
-#define BOREAS_DECLARE_KERNEL(shape, workers)  \
-  template <>                                  \
-  const void* megakernel_of<shape, workers>(); \
-  template <>                                  \
-  const void* traced_megakernel_of<shape, workers>();
+#define BOREAS_DECLARE_KERNEL(shape, workers)               \
+  template <>                                               \
+  const void* megakernel_of<Cut<shape, workers>>();         \
+  template <>                                               \
+  const void* megakernel_of<OneRow<Cut<shape, workers>>>(); \
+  template <>                                               \
+  const void* megakernel_of<Traced<Cut<shape, workers>>>(); \
+  template <>                                               \
+  const void* megakernel_of<Traced<OneRow<Cut<shape, workers>>>>();
 BOREAS_CUDA_SHAPES(BOREAS_DECLARE_KERNEL)
 #undef BOREAS_DECLARE_KERNEL
 

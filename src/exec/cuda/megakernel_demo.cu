@@ -1,11 +1,12 @@
-// The megakernel for the bundled demo checkpoint on 128 workers; see megakernel.h.
-#include "exec/cuda/megakernel.cuh"
+// The megakernel of the demo checkpoint on 128 workers; see megakernel.h.
 #include "exec/cuda/megakernel.h"
+
+#include "exec/cuda/megakernel.cuh"
 
 namespace boreas::cuda {
 
 template <>
-const void* megakernel_of<DemoShape, 128>() {
+const void* megakernel_of<Cut<DemoShape, 128>>() {
   return reinterpret_cast<const void*>(&megakernel<Cut<DemoShape, 128>>);
 }
 

@@ -1,11 +1,12 @@
-// The traced megakernel for the bundled checkpoint on 128 workers; see megakernel.h.
-#include "exec/cuda/megakernel.cuh"
+// The traced megakernel of the demo checkpoint on 128 workers; see megakernel.h.
 #include "exec/cuda/megakernel.h"
+
+#include "exec/cuda/megakernel.cuh"
 
 namespace boreas::cuda {
 
 template <>
-const void* traced_megakernel_of<DemoShape, 128>() {
+const void* megakernel_of<Traced<Cut<DemoShape, 128>>>() {
   return reinterpret_cast<const void*>(&megakernel<Traced<Cut<DemoShape, 128>>>);
 }
 

@@ -1,11 +1,12 @@
-// The traced megakernel for the goldens on 128 workers; see megakernel.h.
-#include "exec/cuda/megakernel.cuh"
+// The traced megakernel of the shared goldens' checkpoint on 128 workers; see megakernel.h.
 #include "exec/cuda/megakernel.h"
+
+#include "exec/cuda/megakernel.cuh"
 
 namespace boreas::cuda {
 
 template <>
-const void* traced_megakernel_of<GoldenShape, 128>() {
+const void* megakernel_of<Traced<Cut<GoldenShape, 128>>>() {
   return reinterpret_cast<const void*>(&megakernel<Traced<Cut<GoldenShape, 128>>>);
 }
 

@@ -9,53 +9,61 @@
 namespace boreas::cuda {
 
 BOREAS_DEVICE PipelineShape ring_shape(const StepParams& params) {
-  return {params.ring_chunks, params.producers, 1, 1, params.ring_chunks};
+  return {params.ring_chunks, params.producers, kConsumerGroups, 1, params.ring_chunks};
 }
 
-// A consumer warp's walk over the pieces of the stream, item after item. Every warp of the block takes every chunk.
+// A consumer warp's walk over the stream, item after item. Its group takes every second chunk; in a chunk the group's
+// first two warps share the first piece, the others the second one.
 class StreamTaker {
  public:
-  BOREAS_DEVICE explicit StreamTaker(const StepParams& params) : turn_(ring_shape(params), 0) {}
+  BOREAS_DEVICE explicit StreamTaker(const StepParams& params)
+      : turn_(ring_shape(params), thread_index() / kGroupThreads % kConsumerGroups) {}
 
-  // Address of the next piece of the item; waits for its chunk where one begins.
-  template <class At>
-  BOREAS_DEVICE uint32_t begin_piece(const StepParams& params, const At& at) {
-    return taken_ == 0 ? begin_chunk(params, at) : second_piece_;
+  // From one piece of this warp to the next.
+  static constexpr int32_t kPieceStep = kPiecesPerChunk * kConsumerGroups;
+  // Which piece of the item in hand is this warp's next one.
+  BOREAS_DEVICE int32_t next_piece() const {
+    return kPiecesPerChunk * (turn_.chunk() - item_first_) + piece_in_chunk();
   }
-  BOREAS_DEVICE void end_piece(const StepParams& params, int32_t bytes) {
-    if (taken_ == 1) return end_chunk(params);
-    second_piece_ = chunk_address(params) + static_cast<uint32_t>(bytes);
-    taken_ = 1;
-  }
-  // The same for both pieces of a chunk at once, where an item is made of whole chunks.
+  // Whether the group's chunks of this item are its first, third, ...
+  BOREAS_DEVICE bool takes_even_chunks() const { return (turn_.chunk() - item_first_) % kConsumerGroups == 0; }
+
+  // Waits for the group's next chunk; its address.
   template <class At>
   BOREAS_DEVICE uint32_t begin_chunk(const StepParams& params, const At& at) {
     const uint32_t since = at.stopwatch();
     wait_phase(params, at, barrier(params.scratch.full), turn_.full_parity(), kWaitChunkFull, turn_.chunk());
     at.got_chunk(since);
-    return chunk_address(params);
+    return shared_base() + params.ring_offset + turn_.stage() * kStreamChunkBytes;
   }
+  // The same; the address of this warp's piece. `before`: bytes of the item's piece before it.
+  template <class At>
+  BOREAS_DEVICE uint32_t begin_piece(const StepParams& params, const At& at, int32_t before) {
+    return begin_chunk(params, at) + static_cast<uint32_t>(piece_in_chunk() * before);
+  }
+  // Whoever wrote into the chunk has called fence_async_proxy(); reads need nothing but the arrival.
   BOREAS_DEVICE void end_chunk(const StepParams& params) {
-    fence_async_proxy();
     warp_sync();
     mbarrier_arrive_if(thread_index() % 32 == 0, barrier(params.scratch.empty));
     turn_.advance();
-    taken_ = 0;
   }
-  // Ends an item: its last chunk may hold one piece only.
-  BOREAS_DEVICE void end_item(const StepParams& params) {
-    if (taken_ != 0) end_chunk(params);
+  // Ends an item of so many pieces. Where its last chunk has one piece only, two warps still have to let go of it; they
+  // wait for it, since an arrival before the stage is filled would count for what it held before.
+  template <class At>
+  BOREAS_DEVICE void end_item(const StepParams& params, const At& at, int32_t pieces) {
+    item_first_ += chunks_of_pieces(pieces);
+    if (!turn_.has_chunk_before(item_first_)) return;
+    begin_chunk(params, at);
+    end_chunk(params);
   }
 
  private:
+  BOREAS_DEVICE static int32_t piece_in_chunk() { return thread_index() / (kGroupThreads / kPiecesPerChunk) % 2; }
   BOREAS_DEVICE uint32_t barrier(uint32_t first) const { return shared_base() + first + turn_.stage() * kBarrierBytes; }
-  BOREAS_DEVICE uint32_t chunk_address(const StepParams& params) const {
-    return shared_base() + params.ring_offset + turn_.stage() * kStreamChunkBytes;
-  }
 
   ConsumerTurn turn_;
-  uint32_t second_piece_ = 0;
-  int32_t taken_ = 0;  // pieces of the chunk
+  int32_t item_first_ = 0;  // chunk of the whole stream with which the item in hand begins
 };
+static_assert(kPiecesPerChunk == 2 && kGroupWarps == 4);
 
 }  // namespace boreas::cuda

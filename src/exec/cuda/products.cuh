@@ -2,108 +2,19 @@
 //
 //   A = weights, 16 rows of a tile x 16 columns      B = activations, 16 columns x 8 plan rows      D: 16 x 8 fp32
 //
-// A tile's blocks of 32 columns are dealt to the warps: block b to warp b mod 8, which adds up the even and the odd
-// ones of its blocks in a piece (or chunk) apart. So each warp ends a tile with a partial sum of every (matrix row,
-// plan row), which depends on nothing but the matrix's shape; the eight are added in one order, ((0 + 1) + (2 + 3)) +
-// ((4 + 5) + (6 + 7)), by whoever needs the value. Columns of B beyond the plan's rows are zero, rows of A beyond the
-// tile's as well: they change no other element.
+// A tile's pieces are dealt to the warps as the stream brings them (pipeline.cuh); two warps share a piece, one its
+// even blocks of 32 columns (or groups of blocks), the other the odd ones. Share 2 p + s of a tile is piece p's blocks
+// of parity s. Shares q, q + 8, ... always fall to one warp, which adds them up in order: they are part q of the tile,
+// at most eight parts. So parts, and what goes into each, depend on nothing but the matrix's shape, whoever computed
+// them; they are added in one order, ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7)), by whoever needs the value. Columns of
+// B beyond the plan's rows are zero: they change no other element.
 #pragma once
 
+#include "exec/cuda/tile_products.cuh"
 #include "exec/cuda/worker.cuh"
 #include "program/weight_tiles.h"
 
 namespace boreas::cuda {
-
-// Where this lane finds B: 16 bytes of every block of 32 columns. A lane whose plan row does not exist, or did not
-// choose this expert, multiplies with zeros.
-struct Operand {
-  uint32_t address = 0;  // of block 0
-  uint32_t step = 0;     // from block to block
-  bool present = false;
-};
-// Activations in slot layout (activation_offset): all plan rows.
-template <class C>
-BOREAS_DEVICE Operand rows_operand(const Worker<C>& w, Slot slot) {
-  return {w.slot(slot) + w.lane() / 4 * kBlockRowBytes + w.lane() % 4 * 16,
-          static_cast<uint32_t>(w.rows() * kBlockRowBytes), w.lane() / 4 < w.rows()};
-}
-
-template <int32_t kValue>
-struct Constant {
-  static constexpr int32_t value = kValue;
-};
-
-// A warp's sums of one tile: even and odd ones of its blocks apart, so that no MMA waits for the one before it.
-struct TileSums {
-  float part[2][4] = {};
-  BOREAS_DEVICE float sum(int32_t i) const { return part[0][i] + part[1][i]; }
-};
-
-// A lane's way through its warp's blocks of a tile of kHeight rows.
-template <int32_t kHeight, class C>
-class TileLane {
- public:
-  BOREAS_DEVICE TileLane(const Worker<C>& w, const Operand& operand)
-      : own_(w.warp() * kBlockBytes + w.lane() * 16),
-        x_(operand.address + static_cast<uint32_t>(w.warp()) * operand.step),
-        x_step_(kConsumerWarps * operand.step),
-        has_row_(kHeight >= 8 || w.lane() / 4 < kHeight),
-        present_(operand.present) {}
-
-  // kCount contiguous blocks that begin at `from`, the tile's kFirst-th round of this warp.
-  template <int32_t kFirst, int32_t kCount>
-  BOREAS_DEVICE void multiply(TileSums& sums, uint32_t from, int32_t warp) {
-    constexpr int32_t kRounds = kCount / kConsumerWarps, kRest = kCount % kConsumerWarps;
-    from += own_;
-    if constexpr (kRounds > 0) {
-      constexpr int32_t kBody = kRounds < kBodyMax ? kRounds : kBodyMax;
-      static_assert(kRounds % kBody == 0);
-      BOREAS_NO_UNROLL
-      for (int32_t round = 0; round < kRounds; round += kBody) {
-        multiply_rounds<kFirst, kBody>(sums, from);
-        from += kBody * kStep;
-      }
-    }
-    if constexpr (kRest > 0) {
-      if (warp < kRest) multiply_rounds<kFirst + kRounds, 1>(sums, from);
-    }
-  }
-
- private:
-  static constexpr bool kTall = kHeight == kTileRowsMax;
-  static constexpr int32_t kBodyMax = 4;
-  static constexpr uint32_t kBlockBytes = kHeight * kBlockRowBytes, kStep = kConsumerWarps * kBlockBytes;
-
-  // Loads first, so that they overlap. Lanes without a row or an operand keep their zeros.
-  template <int32_t kFirst, int32_t kRounds>
-  BOREAS_DEVICE void multiply_rounds(TileSums& sums, uint32_t from) {
-    Vec4 other[kRounds];  // of a tall tile: A of the second MMA
-    BOREAS_UNROLL
-    for (int32_t k = 0; k < kRounds; ++k) {
-      if (kHeight >= 8) a_[k] = load_shared_128(from + k * kStep);
-      else load_shared_128_if(has_row_, from + k * kStep, a_[k]);
-      if (kTall) other[k] = load_shared_128(from + k * kStep + 512);
-      load_shared_128_if(present_, x_, b_[k]);
-      x_ += x_step_;
-    }
-    BOREAS_UNROLL
-    for (int32_t k = 0; k < kRounds; ++k) {
-      float(&part)[4] = sums.part[(kFirst + k) % 2];
-      const Vec4 &a = a_[k], &b = b_[k];
-      if (kTall) {
-        mma_bf16(part, a.x, a.y, a.z, a.w, b.x, b.y);
-        mma_bf16(part, other[k].x, other[k].y, other[k].z, other[k].w, b.z, b.w);
-      } else {
-        mma_bf16(part, a.x, 0, a.y, 0, b.x, b.y);
-        mma_bf16(part, a.z, 0, a.w, 0, b.z, b.w);
-      }
-    }
-  }
-
-  Vec4 a_[kBodyMax] = {}, b_[kBodyMax] = {};
-  uint32_t own_, x_, x_step_;
-  bool has_row_, present_;
-};
 
 // The heights of the tiles of units, as a set: bit 4 for 16 rows down to bit 0 for one.
 constexpr uint32_t kAllHeights = 31;
@@ -114,162 +25,284 @@ constexpr uint32_t tile_heights(int32_t rows) {
 template <int32_t kTotal, int32_t kParts, int32_t kPair = 1>
 constexpr uint32_t kHeightsOfSlices = kTotal % kParts == 0 ? tile_heights(kTotal / kParts * kPair) : kAllHeights;
 
-// Whether every tile of such heights is a whole number of full chunks, so that a chunk never holds two of them.
+// Most and fewest parts of the tiles of such heights.
 template <int32_t kColumns, uint32_t kHeights>
-constexpr bool chunks_are_whole() {
-  for (int32_t height = 1; height <= kTileRowsMax; height *= 2) {
-    const bool whole = blocks_of_columns(kColumns) % (kPiecesPerChunk * blocks_per_piece(height)) == 0;
-    if ((kHeights & static_cast<uint32_t>(height)) != 0 && !whole) return false;
+struct PartsOf {
+  static constexpr int32_t of(int32_t height) {
+    const int32_t parts = 2 * tile_pieces(height, kColumns);
+    return parts < kPartsMax ? parts : kPartsMax;
   }
-  return true;
-}
-
-template <int32_t kHeight, int32_t kColumns, bool kWholeChunks, class C>
-BOREAS_DEVICE TileSums stream_tile(const Worker<C>& w, StreamTaker& stream, const Operand& operand) {
-  constexpr int32_t kBlocks = blocks_of_columns(kColumns), kEach = blocks_per_piece(kHeight);
-  constexpr int32_t kFull = kBlocks / kEach, kRest = kBlocks % kEach;
-  TileLane<kHeight, C> lane(w, operand);
-  TileSums sums;
-  if constexpr (kWholeChunks) {
-    BOREAS_NO_UNROLL
-    for (int32_t first = 0; first < kBlocks; first += kPiecesPerChunk * kEach) {
-      const uint32_t chunk = stream.begin_chunk(w.params, w.at);
-      lane.template multiply<0, kPiecesPerChunk * kEach>(sums, chunk, w.warp());
-      stream.end_chunk(w.params);
+  static constexpr int32_t extreme(bool most) {
+    int32_t found = 0;
+    for (int32_t height = 1; height <= kTileRowsMax; height *= 2) {
+      if ((kHeights & static_cast<uint32_t>(height)) == 0) continue;
+      if (found == 0 || (of(height) > found) == most) found = of(height);
     }
-  } else {
-    BOREAS_NO_UNROLL
-    for (int32_t piece = 0; piece < kFull; ++piece) {
-      const uint32_t from = stream.begin_piece(w.params, w.at);
-      lane.template multiply<0, kEach>(sums, from, w.warp());
-      stream.end_piece(w.params, kPieceBytes);
-    }
-    if constexpr (kRest > 0) {
-      const uint32_t from = stream.begin_piece(w.params, w.at);
-      lane.template multiply<0, kRest>(sums, from, w.warp());
-      stream.end_piece(w.params, kRest * kHeight * kBlockRowBytes);
-    }
+    return found;
   }
-  return sums;
-}
+  static constexpr int32_t kMost = extreme(true), kFewest = extreme(false);
+};
 
-// One tile of a unit of [.., kColumns]. kHeights: what the unit's tiles may have; only these are compiled.
-template <int32_t kColumns, uint32_t kHeights, class C>
-BOREAS_DEVICE TileSums stream_tile_of(const Worker<C>& w, StreamTaker& stream, int32_t height, const Operand& x) {
-  constexpr bool kWhole = chunks_are_whole<kColumns, kHeights>();
-  TileSums sums;
-  const auto run = [&](auto constant) {
-    constexpr int32_t kHeight = decltype(constant)::value;
-    if constexpr ((kHeights & kHeight) != 0) {
-      if (kHeights == kHeight || height == kHeight) sums = stream_tile<kHeight, kColumns, kWhole>(w, stream, x);
-    }
-  };
-  run(Constant<16>{});
-  run(Constant<8>{});
-  run(Constant<4>{});
-  run(Constant<2>{});
-  run(Constant<1>{});
-  return sums;
-}
-
-// Partial sums of consecutive matrix rows on their way to an epilogue. Entry i * rows + r: matrix row i (counted from
-// the first one collected), plan row r. The two halves take turns across ops as well: a half is written again only
-// after the barrier of the other one's flush, which nobody reaches before he has read this one.
-template <class C>
+// Parts on their way to an epilogue. Entry i * rows + r: matrix row i (counted from the first one collected), plan row
+// r; part after part, each of all entries. With one row the scratch's two halves take turns, across ops as well: a half
+// is written again only after the barrier of the other one's flush, which nobody reaches before he has read this one.
+// With more rows, where little fits, all of it is used at once, and a second barrier ends a flush.
+template <int32_t kParts, class C>
 class Partials {
  public:
   BOREAS_DEVICE explicit Partials(Worker<C>& w)
-      : half_(w.partial_half), rows_(w.rows()), capacity_(partial_entries(w.rows())) {
-    begin(w);
-  }
+      : half_(w.partial_half),
+        rows_(w.rows()),
+        part_step_(w.params.scratch.partial_half * (C::kOneRow ? 1u : 2u) / kParts & ~3u),
+        base_(w.scratch(&ScratchMap::partials) + (w.partial_half != 0 ? w.params.scratch.partial_half : 0)) {}
 
-  BOREAS_DEVICE bool has_room(int32_t matrix_rows) const { return (collected_ + matrix_rows) * rows_ <= capacity_; }
+  BOREAS_DEVICE bool has_room(int32_t matrix_rows) const {
+    return static_cast<uint32_t>((collected_ + matrix_rows) * rows_ * 4) <= part_step_;
+  }
   BOREAS_DEVICE int32_t collected() const { return collected_; }
 
-  // Takes a finished tile's sums of this warp: rows lane / 4 and 8 more, columns 2 (lane % 4) and the next.
-  BOREAS_DEVICE void collect(const TileSums& sums, int32_t height, int32_t lane) {
+  // Takes this warp's part of a tile of 16 rows: rows lane / 4 and 8 more, columns 2 (lane % 4) and the next.
+  BOREAS_DEVICE void collect(const TileSums& sums, int32_t part, int32_t lane) const {
     const int32_t row = lane / 4, column = lane % 4 * 2;
-    const uint32_t step = static_cast<uint32_t>(rows_ * kEntryBytes);
-    const bool first = column < rows_, second = column + 1 < rows_, low = row < height, high = row + 8 < height;
-    store_shared_32_if(low && first, to_, bits_of(sums.sum(0)));
-    store_shared_32_if(low && second, to_ + kEntryBytes, bits_of(sums.sum(1)));
-    store_shared_32_if(high && first, to_ + 8 * step, bits_of(sums.sum(2)));
-    store_shared_32_if(high && second, to_ + 8 * step + kEntryBytes, bits_of(sums.sum(3)));
-    collected_ += height;
-    to_ += static_cast<uint32_t>(height) * step;
+    const uint32_t to = base_ + static_cast<uint32_t>(part) * part_step_ +
+                        static_cast<uint32_t>(((collected_ + row) * rows_ + column) * 4);
+    const uint32_t other = to + static_cast<uint32_t>(8 * rows_ * 4);
+    const bool first = column < rows_, second = column + 1 < rows_;
+    store_shared_32_if(first, to, bits_of(sums.sum(0)));
+    store_shared_32_if(second, to + 4, bits_of(sums.sum(1)));
+    store_shared_32_if(first, other, bits_of(sums.sum(2)));
+    store_shared_32_if(second, other + 4, bits_of(sums.sum(3)));
   }
-  // All warps have collected the same tiles: sum(entry) is valid until the flush after the next one.
+  // One sum of a shorter tile; shares beyond the first eight are added to what is there.
+  BOREAS_DEVICE void collect_one(float value, bool wanted, int32_t part, bool adds, int32_t row, int32_t column) const {
+    const uint32_t to = base_ + static_cast<uint32_t>(part) * part_step_ +
+                        static_cast<uint32_t>(((collected_ + row) * rows_ + column) * 4);
+    if (adds && wanted) value = load_shared_float(to) + value;
+    store_shared_32_if(wanted, to, bits_of(value));
+  }
+  // The tile in hand is collected, by whoever had parts of it.
+  BOREAS_DEVICE void end_tile(int32_t height) { collected_ += height; }
+  // All warps have collected the same tiles: sum(entry) is valid until end_flush().
   BOREAS_DEVICE void complete() { named_barrier(kConsumersMeet, kConsumerThreads); }
-  BOREAS_DEVICE float sum(int32_t entry) const {
-    const uint32_t at = base_ + static_cast<uint32_t>(entry * kEntryBytes);
-    const Vec4 a = load_shared_128(at), b = load_shared_128(at + 16);
-    return ((float_of(a.x) + float_of(a.y)) + (float_of(a.z) + float_of(a.w))) +
-           ((float_of(b.x) + float_of(b.y)) + (float_of(b.z) + float_of(b.w)));
+  // parts: what the entry's tile has, at least kFewest; others count as zero.
+  template <int32_t kFewest>
+  BOREAS_DEVICE float sum(int32_t entry, int32_t parts) const {
+    const uint32_t at = base_ + static_cast<uint32_t>(entry * 4);
+    float part[kPartsMax] = {};
+    BOREAS_UNROLL
+    for (int32_t i = 0; i < kParts; ++i) {
+      if (i < kFewest) part[i] = load_shared_float(at + i * part_step_);
+      else load_shared_float_if(i < parts, at + i * part_step_, part[i]);
+    }
+    return ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
   }
-  BOREAS_DEVICE void next_half(const Worker<C>& w) {
-    half_ ^= 1;
+  // What a caller makes of an entry, in the place of its first part; nobody else reads the entry before a barrier.
+  BOREAS_DEVICE void replace(int32_t entry, float value) { store_shared_float(base_ + entry * 4, value); }
+  BOREAS_DEVICE float first_part(int32_t entry) const { return load_shared_float(base_ + entry * 4); }
+  BOREAS_DEVICE void end_flush(const Worker<C>& w) {
     collected_ = 0;
-    begin(w);
+    if (!C::kOneRow) return named_barrier(kConsumersMeet, kConsumerThreads);
+    const uint32_t bytes = w.params.scratch.partial_half;
+    base_ = half_ == 0 ? base_ + bytes : base_ - bytes;
+    half_ ^= 1;
   }
 
  private:
-  BOREAS_DEVICE void begin(const Worker<C>& w) {
-    base_ = w.scratch(&ScratchMap::partials) + static_cast<uint32_t>(half_ * capacity_ * kEntryBytes);
-    to_ = base_ + static_cast<uint32_t>((w.lane() / 4 * rows_ + w.lane() % 4 * 2) * kEntryBytes + w.warp() * 4);
-  }
   int32_t& half_;
-  int32_t rows_, capacity_, collected_ = 0;
-  uint32_t base_ = 0, to_ = 0;  // of the half; where this lane's next sum goes
+  int32_t rows_, collected_ = 0;
+  uint32_t part_step_, base_;  // bytes from part to part; of the half
 };
 
-// All tiles of a unit of kRows rows, 16 at most, one behind the other.
-template <int32_t kColumns, int32_t kRows, class C>
-BOREAS_DEVICE void collect_unit(const Worker<C>& w, StreamTaker& stream, const Operand& x, Partials<C>& partials) {
-  constexpr bool kWhole = chunks_are_whole<kColumns, tile_heights(kRows)>();
-  const auto run = [&](auto constant) {
-    constexpr int32_t kHeight = decltype(constant)::value;
-    if constexpr ((kRows & kHeight) != 0)
-      partials.collect(stream_tile<kHeight, kColumns, kWhole>(w, stream, x), kHeight, w.lane());
-  };
-  run(Constant<16>{});
-  run(Constant<8>{});
-  run(Constant<4>{});
-  run(Constant<2>{});
-  run(Constant<1>{});
+// Rows of the tile that holds row `row` of a unit of so many.
+constexpr int32_t height_of_row(int32_t unit_rows, int32_t row) {
+  const int32_t whole = unit_rows / kTileRowsMax * kTileRowsMax;
+  if (row < whole) return kTileRowsMax;
+  row -= whole;
+  for (int32_t height = kTileRowsMax / 2; height > 1; height /= 2) {
+    if ((unit_rows & height) == 0) continue;
+    if (row < height) return height;
+    row -= height;
+  }
+  return 1;
 }
 
-// Streams `units` units of [matrix_rows, kColumns], matrix_rows > 0, and calls flush(first, count, partials) for
+// A warp's walk over the tiles of an item: takes its shares of each and collects its parts. kColumns, kHeights: of all
+// tiles; only these are compiled.
+template <int32_t kColumns, uint32_t kHeights, class C>
+class TileWalk {
+ public:
+  using Parts = PartsOf<kColumns, kHeights>;
+  using Sums = Partials<Parts::kMost, C>;
+
+  BOREAS_DEVICE explicit TileWalk(Worker<C>& w) : sums_(w) {}
+  BOREAS_DEVICE Sums& sums() { return sums_; }
+  BOREAS_DEVICE int32_t pieces() const { return first_; }
+
+  template <class X>
+  BOREAS_DEVICE void take(const Worker<C>& w, StreamTaker& stream, int32_t height, const X& x) {
+    const auto run = [&](auto constant) {
+      constexpr int32_t kHeight = decltype(constant)::value;
+      if constexpr ((kHeights & kHeight) != 0) {
+        if (kHeights == kHeight || height == kHeight) take_tile<kHeight>(w, stream, x);
+      }
+    };
+    run(Constant<16>{});
+    run(Constant<8>{});
+    run(Constant<4>{});
+    run(Constant<2>{});
+    run(Constant<1>{});
+  }
+  // All tiles of a unit of kRows rows, 16 at most.
+  template <int32_t kRows, class X>
+  BOREAS_DEVICE void take_unit(const Worker<C>& w, StreamTaker& stream, const X& x) {
+    const auto run = [&](auto constant) {
+      constexpr int32_t kHeight = decltype(constant)::value;
+      if constexpr ((kRows & kHeight) != 0) take_tile<kHeight>(w, stream, x);
+    };
+    run(Constant<16>{});
+    run(Constant<8>{});
+    run(Constant<4>{});
+    run(Constant<2>{});
+    run(Constant<1>{});
+  }
+  // Of an entry whose matrix row is row `row` of a unit of `unit_rows`.
+  BOREAS_DEVICE float sum(int32_t entry, int32_t unit_rows, int32_t row) const {
+    constexpr int32_t kFewest = Parts::kFewest;
+    return sums_.template sum<kFewest>(entry,
+                                       kFewest == Parts::kMost ? kFewest : Parts::of(height_of_row(unit_rows, row)));
+  }
+  // Whether a tile may begin in the middle of a chunk behind a piece that is not full.
+  static constexpr bool kSamePieces = [] {
+    for (int32_t height = 1; height <= kTileRowsMax; height *= 2) {
+      const bool full = blocks_of_columns(kColumns) % blocks_per_piece(height) == 0;
+      if ((kHeights & static_cast<uint32_t>(height)) != 0 && (!full || piece_bytes(height) != kPieceBytes))
+        return false;
+    }
+    return true;
+  }();
+
+ private:
+  template <int32_t kHeight, class X>
+  BOREAS_DEVICE void take_tile(const Worker<C>& w, StreamTaker& stream, const X& x) {
+    using Pieces = TilePieces<kHeight, kColumns>;
+    int32_t piece = stream.next_piece() - first_;
+    if (piece < Pieces::kCount) {
+      if constexpr (kHeight == kTileRowsMax) take_shares_tall<Pieces>(w, stream, x, piece);
+      else take_shares_short<kHeight, Pieces>(w, stream, x, piece);
+    }
+    sums_.end_tile(kHeight);
+    first_ += Pieces::kCount;
+    before_ = Pieces::kLastBytes;
+  }
+
+  // run(blocks) for a piece of a tile, the number of its blocks as a constant.
+  template <class Pieces, class Run>
+  static BOREAS_DEVICE void with_blocks(int32_t piece, Run run) {
+    if constexpr (Pieces::kRest == 0) run(Constant<Pieces::kEach>{});
+    else if constexpr (Pieces::kCount == 1) run(Constant<Pieces::kRest>{});
+    else if (piece < Pieces::kCount - 1) run(Constant<Pieces::kEach>{});
+    else run(Constant<Pieces::kRest>{});
+  }
+  template <int32_t kHeight>
+  BOREAS_DEVICE int32_t before(int32_t piece) const {
+    return kSamePieces ? kPieceBytes : piece == 0 ? before_ : piece_bytes(kHeight);
+  }
+
+  template <class Pieces, class X>
+  BOREAS_DEVICE void take_shares_tall(const Worker<C>& w, StreamTaker& stream, const X& x, int32_t piece) {
+    const int32_t share = w.warp() % 2, part = 2 * piece + share;
+    const Vector own = x.of(w.lane() / 4);
+    TileSums sums;
+    BOREAS_NO_UNROLL
+    do {
+      const uint32_t from = stream.begin_piece(w.params, w.at, before<kTileRowsMax>(piece)) +
+                            static_cast<uint32_t>(share * kTileRowsMax * kBlockRowBytes + w.lane() * 16);
+      const uint32_t first = static_cast<uint32_t>(piece * Pieces::kEach + share) * x.step;
+      const Vector here{own.address + first + static_cast<uint32_t>(w.lane() % 4 * 16), own.present};
+      with_blocks<Pieces>(
+          piece, [&](auto blocks) { multiply_tall<decltype(blocks)::value / 2>(sums, from, here, 2 * x.step); });
+      stream.end_chunk(w.params);
+      piece += StreamTaker::kPieceStep;
+    } while (Pieces::kCount > StreamTaker::kPieceStep && piece < Pieces::kCount);
+    sums_.collect(sums, part, w.lane());
+  }
+
+  template <int32_t kHeight, class Pieces, class X>
+  BOREAS_DEVICE void take_shares_short(const Worker<C>& w, StreamTaker& stream, const X& x, int32_t piece) {
+    using Tile = ShortTile<kHeight>;
+    const int32_t share = w.warp() % 2, part = 2 * piece + share, lane = w.lane();
+    bool adds = false;
+    BOREAS_NO_UNROLL
+    do {
+      const uint32_t from =
+          stream.begin_piece(w.params, w.at, before<kHeight>(piece)) + static_cast<uint32_t>(share * 512 + lane * 16);
+      with_blocks<Pieces>(piece, [&](auto blocks) {
+        using Share = ShortShare<kHeight, decltype(blocks)::value>;
+        if constexpr (!C::kOneRow && kHeight >= 4) {
+          Vector here = x.of(lane / 4);
+          here.address += static_cast<uint32_t>(piece * Pieces::kEach) * x.step;
+          float value[2];
+          Share::multiply_wide(from, here, x.step, share, lane, value);
+          const int32_t row = lane / 4, column = lane % 4 * 2;
+          sums_.collect_one(value[0], row < kHeight && column < w.rows(), part, adds, row, column);
+          sums_.collect_one(value[1], row < kHeight && column + 1 < w.rows(), part, adds, row, column + 1);
+        } else {
+          Share own;
+          own.load(from, share, lane);
+          BOREAS_NO_UNROLL
+          for (int32_t row = 0; row < w.rows(); row += Tile::kPlanRows) {
+            Vector here = x.of(row + Tile::loads_row(lane));
+            here.address += static_cast<uint32_t>(piece * Pieces::kEach) * x.step;
+            const float value = own.multiply(here, x.step, share, lane);
+            const int32_t its = row + Tile::ends_with_row(lane);
+            sums_.collect_one(value, Tile::has_sum(lane) && its < w.rows(), part, adds, lane / 4 % kHeight, its);
+          }
+        }
+      });
+      stream.end_chunk(w.params);
+      piece += StreamTaker::kPieceStep;
+      adds = true;
+    } while (Pieces::kCount > StreamTaker::kPieceStep && piece < Pieces::kCount);
+  }
+
+  Sums sums_;
+  int32_t first_ = 0;   // piece of the item with which the next tile begins
+  int32_t before_ = 0;  // bytes of the one before
+};
+
+// Streams `units` units of [matrix_rows, kColumns], matrix_rows > 0, and calls flush(first, count, walk) for
 // consecutive runs of their rows (numbered through all units), all threads of the consumer together. kRows: what
-// matrix_rows always is, if the compiler knows it, else 0; then kHeights as in stream_tile_of.
+// matrix_rows always is, if the compiler knows it, else 0; kHeights: what their tiles may have.
 template <int32_t kColumns, int32_t kRows, uint32_t kHeights, class C, class Flush>
 BOREAS_DEVICE void stream_products(Worker<C>& w, StreamTaker& stream, int32_t units, int32_t matrix_rows,
-                                   const Operand& x, Flush flush) {
-  constexpr bool kUnitFits = kRows > 0 && kRows <= kTileRowsMax;  // partial_entries() has room for it
-  Partials<C> partials(w);
+                                   const RowsOperand& x, Flush flush) {
+  constexpr bool kUnitFits = kRows > 0 && kRows <= kTileRowsMax;  // partial_bytes() has room for it
+  TileWalk<kColumns, kUnitFits ? tile_heights(kRows) : kHeights, C> walk(w);
+  auto& sums = walk.sums();
   int32_t first = 0, unit = 0, left = matrix_rows;
   BOREAS_NO_UNROLL
   while (true) {
     const bool end = unit == units;
     const int32_t height = kUnitFits ? kRows : tile_rows(left);
-    if (partials.collected() > 0 && (end || !partials.has_room(height))) {  // the only place: flush is inlined once
-      partials.complete();
-      flush(first, partials.collected(), partials);
-      first += partials.collected();
-      partials.next_half(w);
+    if (sums.collected() > 0 && (end || !sums.has_room(height))) {  // the only place: flush is inlined once
+      sums.complete();
+      flush(first, sums.collected(), walk);
+      first += sums.collected();
+      sums.end_flush(w);
     }
     if (end) break;
     if constexpr (kUnitFits) {
-      collect_unit<kColumns, kRows>(w, stream, x, partials);
+      walk.template take_unit<kRows>(w, stream, x);
       ++unit;
     } else {
-      partials.collect(stream_tile_of<kColumns, kHeights>(w, stream, height, x), height, w.lane());
+      walk.take(w, stream, height, x);
       left -= height;
       if (left > 0) continue;
       left = matrix_rows;
       ++unit;
     }
   }
-  stream.end_item(w.params);
+  stream.end_item(w.params, w.at, walk.pieces());
 }
 
 // ---- values that consumers collect before they publish them: [rows][stride] bf16 in the scratch

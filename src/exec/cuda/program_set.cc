@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "exec/cuda/weight_layout.h"
 
 namespace boreas::cuda {
 namespace {
@@ -93,8 +94,10 @@ Result<ProgramSet> ProgramSet::make(Device& device, const ModelConfig& config, c
   for (const Program& program : programs) set.entries_.push_back(set.lay_out(program, shape));
   for (size_t i = 0; i < kHops; ++i) set.hop_uses_[i] = static_cast<uint32_t>(programs.front().hop_uses[i]);
   ASSIGN_OR_RETURN(const DeviceMemory memory, device.allocate(static_cast<size_t>(end), "programs"));
+  const WeightLayout layout = lay_out_weights(config);
   for (size_t i = 0; i < programs.size(); ++i) {
-    const Program& program = programs[i];
+    Program& program = programs[i];
+    address_loads(config, layout, program.list_first, program.tasks);
     CHECK(program.hop_uses == programs.front().hop_uses);  // all sizes share the epochs
     std::byte* tasks = memory.device + tables[i].tasks;
     std::byte* list_first = memory.device + tables[i].list_first;

@@ -15,6 +15,7 @@
 #define BOREAS_DEVICE_COLD static __device__ __noinline__
 #define BOREAS_UNROLL _Pragma("unroll")
 #define BOREAS_NO_UNROLL _Pragma("unroll 1")
+#define BOREAS_UNROLL_4 _Pragma("unroll 4")
 
 namespace boreas::cuda {
 
@@ -85,6 +86,23 @@ BOREAS_DEVICE void load_shared_128_if(bool wanted, uint32_t address, Vec4& v) {
                : "r"(static_cast<int32_t>(wanted)), "r"(address)
                : "memory");
 }
+BOREAS_DEVICE void load_shared_64_if(bool wanted, uint32_t address, uint32_t& x, uint32_t& y) {
+  asm volatile("{.reg .pred p; setp.ne.b32 p, %2, 0; @p ld.shared.v2.u32 {%0, %1}, [%3];}"
+               : "+r"(x), "+r"(y)
+               : "r"(static_cast<int32_t>(wanted)), "r"(address)
+               : "memory");
+}
+// Four at once, `step` bytes apart.
+BOREAS_DEVICE void load_shared_128_if(bool wanted, uint32_t address, uint32_t step, Vec4 (&v)[4]) {
+  asm volatile(
+      "{.reg .pred p; .reg .b32 a, b, c; setp.ne.b32 p, %16, 0; add.u32 a, %17, %18; add.u32 b, a, %18; add.u32 c, b, "
+      "%18; @p ld.shared.v4.u32 {%0, %1, %2, %3}, [%17]; @p ld.shared.v4.u32 {%4, %5, %6, %7}, [a]; @p "
+      "ld.shared.v4.u32 {%8, %9, %10, %11}, [b]; @p ld.shared.v4.u32 {%12, %13, %14, %15}, [c];}"
+      : "+r"(v[0].x), "+r"(v[0].y), "+r"(v[0].z), "+r"(v[0].w), "+r"(v[1].x), "+r"(v[1].y), "+r"(v[1].z), "+r"(v[1].w),
+        "+r"(v[2].x), "+r"(v[2].y), "+r"(v[2].z), "+r"(v[2].w), "+r"(v[3].x), "+r"(v[3].y), "+r"(v[3].z), "+r"(v[3].w)
+      : "r"(static_cast<int32_t>(wanted)), "r"(address), "r"(step)
+      : "memory");
+}
 BOREAS_DEVICE void store_shared_32_if(bool wanted, uint32_t address, uint32_t value) {
   asm volatile("{.reg .pred p; setp.ne.b32 p, %0, 0; @p st.shared.u32 [%1], %2;}" ::"r"(static_cast<int32_t>(wanted)),
                "r"(address), "r"(value)
@@ -96,6 +114,12 @@ BOREAS_DEVICE uint32_t load_shared_8(uint32_t address) {
   return v;
 }
 BOREAS_DEVICE float load_shared_float(uint32_t address) { return __uint_as_float(load_shared_32(address)); }
+BOREAS_DEVICE void load_shared_float_if(bool wanted, uint32_t address, float& v) {
+  asm volatile("{.reg .pred p; setp.ne.b32 p, %1, 0; @p ld.shared.f32 %0, [%2];}"
+               : "+f"(v)
+               : "r"(static_cast<int32_t>(wanted)), "r"(address)
+               : "memory");
+}
 BOREAS_DEVICE void store_shared_float(uint32_t address, float value) {
   store_shared_32(address, __float_as_uint(value));
 }
@@ -208,7 +232,12 @@ BOREAS_DEVICE float exp2_approximate(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-BOREAS_DEVICE float square_root(float x) { return __fsqrt_rn(x); }
+// Of x > 0, not tiny: the approximation (2^-22.9) and a step of Newton's, without the detours of exact division.
+BOREAS_DEVICE float reciprocal_square_root(float x) {
+  float y;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y * __fmaf_rn(-0.5f * x * y, y, 1.5f);
+}
 BOREAS_DEVICE float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 // Two floats rounded to bf16 (nearest even); `low` in the low half.
 BOREAS_DEVICE uint32_t pack_bf16(float low, float high) {

@@ -39,6 +39,7 @@ constexpr int32_t kWordHalves = kWordPayloadBytes / 2;  // bf16 a word
 // Warps of a block, by role. 16 warps are four warpgroups, whose registers setmaxnreg shares out: more warps leave too
 // few for each, and what is spilled waits behind the SM's own copies.
 constexpr int32_t kConsumerWarps = 8;
+constexpr int32_t kConsumerGroups = 2;  // that take chunks in turn (program/pipeline.h)
 constexpr int32_t kMessengerWarps = 4;
 constexpr int32_t kProducerWarpsMax = 2;
 constexpr int32_t kRouterWarp = kConsumerWarps + kMessengerWarps + kProducerWarpsMax;
@@ -46,6 +47,8 @@ constexpr int32_t kArrivalWarp = kRouterWarp + 1;
 constexpr int32_t kWarps = 16;
 constexpr int32_t kThreads = kWarps * 32;
 constexpr int32_t kConsumerThreads = kConsumerWarps * 32;
+constexpr int32_t kGroupWarps = kConsumerWarps / kConsumerGroups;
+constexpr int32_t kGroupThreads = kGroupWarps * 32;
 constexpr int32_t kMessengerThreads = kMessengerWarps * 32;
 
 constexpr int32_t words_of_halves(int32_t values) { return ceil_div_32(values, kWordHalves); }
@@ -62,6 +65,7 @@ struct Cut : Shape {
   static constexpr int32_t kWorkers = kWorkersOf;
   static constexpr bool kTraced = false;
   static constexpr bool kProbed = false;
+  static constexpr bool kOneRow = false;
   static constexpr int32_t kQueries = S::kQueryHeads / S::kKvHeads;  // per KV head
   static constexpr int32_t kQueryWidth = S::kQueryHeads * kHeadDim;
   static constexpr int32_t kHeadQueryWidth = kQueries * kHeadDim;
@@ -69,8 +73,9 @@ struct Cut : Shape {
   static constexpr int32_t kQkvRows = S::kKvHeads * kQkvWidth;
   static_assert(kWorkers >= S::kKvHeads, "a worker serves at most one KV head");
   static_assert(kQueries <= kRowsMax, "the queries of a KV head are the columns of one MMA");
-  static_assert(S::kHidden % kBlockColumns == 0 && S::kExpertWidth % kBlockColumns == 0 &&
-                S::kDenseWidth % kBlockColumns == 0);
+  static_assert(S::kHidden % (2 * kBlockColumns) == 0 && S::kExpertWidth % (2 * kBlockColumns) == 0 &&
+                    S::kDenseWidth % (2 * kBlockColumns) == 0,
+                "two warps share a piece's blocks evenly");
   static_assert(S::kExperts <= 128 && S::kExpertsPerToken <= 8);
 
   // The smallest head group decides how much a worker of it owns.
@@ -113,6 +118,7 @@ struct Cut : Shape {
   // Where a cut is even, which the compiler knows, the general formulas (64-bit divisions) are not needed.
   static constexpr bool kEvenGroups =
       kWorkers % S::kKvHeads == 0 && kHeadQueryWidth % (2 * kGroupMin) == 0 && kHeadDim % (2 * kGroupMin) == 0;
+  static constexpr bool kEvenOutputs = kWorkers % S::kKvHeads == 0 && kHeadQueryWidth % kGroupMin == 0;
   // Of every worker, if all have as much; else 0.
   static constexpr int32_t even_slice(int32_t total) { return total % kWorkers == 0 ? total / kWorkers : 0; }
   static constexpr Range slice_of(int32_t total, int32_t worker) {
@@ -148,22 +154,35 @@ struct Cut : Shape {
     return pieces_of_worker(group, index);
   }
 
-  // ---- where units of re-laid weights lie in their regions (weight_layout.h), bytes
-  static constexpr int64_t qkv_offset(int32_t worker) {
-    const Group group = group_of(worker);
-    const int32_t index = worker - group.workers.first;
-    const Range kv = kv_slice(group.workers.count, index);
-    return (int64_t{group.head} * kQkvWidth + q_slice(group.workers.count, index).first + 2 * kv.first) * S::kHidden *
-           2;
+  // Whether every unit of weights is made of pieces of one length.
+  static constexpr bool has_equal_pieces(int32_t rows, int32_t columns) {
+    for (int32_t height = kTileRowsMax; height > 0; height /= 2) {
+      if (height < kTileRowsMax ? (rows & height) == 0 : rows < height) continue;
+      if (blocks_of_columns(columns) % blocks_per_piece(height) != 0) return false;
+      if (piece_bytes(height) * unit_pieces(rows, columns) != rows * columns * 2) return false;
+    }
+    return rows > 0;
   }
-  static constexpr int64_t kExpertUpGateBytes = int64_t{2} * S::kExpertWidth * S::kHidden * 2;
-  static constexpr int64_t kExpertDownBytes = int64_t{S::kHidden} * S::kExpertWidth * 2;
+  static constexpr bool kEqualPieces = kEvenGroups && has_equal_pieces(kQSliceMax + 2 * kKvSliceMax, S::kHidden) &&
+                                       has_equal_pieces(even_slice(S::kExperts), S::kHidden) &&
+                                       has_equal_pieces(2 * even_slice(S::kExpertWidth), S::kHidden) &&
+                                       has_equal_pieces(2 * even_slice(S::kDenseWidth), S::kHidden) &&
+                                       has_equal_pieces(even_slice(S::kHidden), kQueryWidth) &&
+                                       has_equal_pieces(even_slice(S::kHidden), S::kExpertWidth) &&
+                                       has_equal_pieces(even_slice(S::kHidden), S::kDenseWidth) &&
+                                       has_equal_pieces(even_slice(S::kVocabulary), S::kHidden);
 };
 
 // The same, for kernels that write down when their tasks ran (trace.h).
 template <class Cut>
 struct Traced : Cut {
   static constexpr bool kTraced = true;
+};
+// The same, for steps of one row: the constant takes a good part of the code away, which otherwise does not stay in an
+// SM's instruction cache (decision 0006).
+template <class Cut>
+struct OneRow : Cut {
+  static constexpr bool kOneRow = true;
 };
 // The same, for kernels whose layers compute on inputs that they are given (Probe in step_params.h). Tests alone have
 // them.

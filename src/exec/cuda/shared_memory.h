@@ -13,13 +13,18 @@ constexpr int32_t kStagesMax = 16;
 constexpr int32_t kBarrierBytes = 8;
 constexpr int32_t kRouteExperts = 16;
 
-// Partial sums of products: an entry is one (matrix row, plan row), eight floats, one a consumer warp. Two halves are
-// used in turn, so that one barrier a flush suffices.
-constexpr int32_t kEntryBytes = kConsumerWarps * 4;
-constexpr int32_t partial_entries(int32_t rows) { return rows <= 4 ? 64 : kTileRowsMax * rows; }
+// Partial sums of products (products.cuh), in two halves of so many bytes that are used in turn: one barrier a flush
+// suffices. An entry, one (matrix row, plan row), takes at most kPartsMax floats. One row: all gate and up rows of its
+// eight experts; eight rows: a tile of 16.
+constexpr int32_t kPartsMax = 8;
+constexpr int32_t partial_bytes(int32_t rows) {
+  const int32_t entries = kTileRowsMax * rows;
+  return (entries > 96 ? entries : 96) * kPartsMax * 4;
+}
 
 // Attention's second group gives its outputs to the first: [8][128 threads] floats.
-constexpr int32_t kAttentionGiftBytes = 8 * 128 * 4;
+constexpr int32_t kAttentionGiftBytes = 8 * kGroupThreads * 4;
+static_assert(kAttentionGiftBytes <= 2 * partial_bytes(1));
 
 struct ScratchMap {
   uint32_t full, empty;      // [kStagesMax] mbarriers of the ring
@@ -31,7 +36,8 @@ struct ScratchMap {
   uint32_t routes;           // two tables by route slot: number of distinct experts; at kRouteExperts their ids,
   uint32_t route_bytes;      // ascending, [rows * topk] bytes; at route_choices which of a row's choices each is (0xff:
   uint32_t route_choices;    // none), [rows * topk][rows] bytes
-  uint32_t partials;         // 2 halves of partial_entries(rows) entries; or kAttentionGiftBytes
+  uint32_t partials;         // 2 halves of partial_half bytes; or kAttentionGiftBytes
+  uint32_t partial_half;     // partial_bytes(rows)
   uint32_t attention_other;  // [2][kRowsMax] floats: m and l of the second group
   uint32_t outputs;          // bf16 values about to be published by consumers
   uint32_t merged;           // bf16 values about to be published by messengers
@@ -63,8 +69,8 @@ constexpr ScratchMap map_scratch(uint32_t base, int32_t rows, int32_t pages_per_
   map.route_choices = take(choices * rows) - map.routes;
   map.route_bytes = at - map.routes;
   take(static_cast<int32_t>(map.route_bytes));
-  const int32_t partials = 2 * partial_entries(rows) * kEntryBytes;
-  map.partials = take(partials > kAttentionGiftBytes ? partials : kAttentionGiftBytes);
+  map.partials = take(2 * partial_bytes(rows));
+  map.partial_half = static_cast<uint32_t>(partial_bytes(rows));
   map.attention_other = take(2 * kRowsMax * 4);
   map.outputs = take(rows * C::kOutputRowBytes);
   map.merged = take(C::kOutputSliceMax * 2);

@@ -12,8 +12,9 @@
 //   slots       written by one role, announced by an arrival on the slot's mbarrier (release), awaited by its phase's
 //               parity (acquire). The target of a task is a number of arrivals since the kernel began; verify() proved
 //               that a barrier is never a whole parity ahead of a waiter.
-//   ring        bulk copies complete on a stage's `full`; consumers order their reads before the next copy with
-//               fence.proxy.async, then arrive on `empty`.
+//   ring        bulk copies complete on a stage's `full`. A consumer that has read the stage arrives on `empty`
+//               (release); the producer has waited for that phase (acquire) when it issues the next copy. Who has
+//               written into a stage (new keys and values of a page) orders that before the copy by fence.proxy.async.
 //
 // Every wait has a deadline; the first one that passes it fills the fault record and stops the kernel.
 #pragma once
@@ -157,48 +158,77 @@ BOREAS_DEVICE Word* hop_half(const StepParams& params, int32_t hop, uint32_t epo
   return params.hops[hop] + static_cast<uint64_t>(epoch & 1) * params.hop_half_words[hop];
 }
 
+// Reads words until all carry the epoch; address(k): where word k is. Only those that were not there are read again.
+template <int32_t kCount, class At, class Address>
+BOREAS_DEVICE void await_words(const StepParams& params, const At& at, Word (&words)[kCount], int32_t hop,
+                               uint32_t epoch, Address address) {
+  BOREAS_UNROLL
+  for (int32_t k = 0; k < kCount; ++k) words[k] = load_word(address(k));
+  Deadline deadline(params, at);
+  while (true) {
+    uint32_t wrong = 0, seen = 0;
+    BOREAS_UNROLL
+    for (int32_t k = 0; k < kCount; ++k) {
+      wrong |= words[k].epoch ^ epoch;
+      seen = words[k].epoch == epoch ? seen : words[k].epoch;
+    }
+    if (wrong == 0) return;
+    deadline.miss(kWaitHop, hop, epoch, seen);
+    pause_clocks(params.poll_pause);
+    BOREAS_UNROLL
+    for (int32_t k = 0; k < kCount; ++k)
+      if (words[k].epoch != epoch) words[k] = load_word(address(k));
+  }
+}
+
 // `kThreadsOf` threads gather `total` words of a hop's half, kBatch a thread in flight at a time: place(i) is word i's
-// number in the half, or -1 if nobody writes it; store(i, k, word) takes it, k the word's number in its batch. Only
-// words that were not there are read again.
-template <int32_t kThreadsOf, int32_t kBatch, class At, class Place, class Store>
+// number in the half, or -1 if nobody writes it; store(i, k, word) takes it, k the word's number in its batch. kTotal:
+// what total always is, if the compiler knows it, and then every word i is place i; else 0.
+template <int32_t kThreadsOf, int32_t kBatch, int32_t kTotal = 0, class At, class Place, class Store>
 BOREAS_DEVICE void gather_words(const StepParams& params, const At& at, int32_t thread, int32_t total, int32_t hop,
                                 uint32_t epoch, Place place, Store store) {
   const Word* half = hop_half(params, hop, epoch);
-  BOREAS_NO_UNROLL
-  for (int32_t first = thread; first < total; first += kThreadsOf * kBatch) {
+  if constexpr (kTotal == kThreadsOf * kBatch) {
     Word words[kBatch];
-    uint32_t missing = 0;
-    BOREAS_UNROLL
-    for (int32_t k = 0; k < kBatch; ++k) {
-      const int32_t i = first + k * kThreadsOf;
-      if (i < total && place(i) >= 0) missing |= 1u << k;
-    }
-    const uint32_t wanted = missing;
-    Deadline deadline(params, at);
-    while (true) {
-      BOREAS_UNROLL
-      for (int32_t k = 0; k < kBatch; ++k) {
-        int32_t i = first + k * kThreadsOf;
-        opaque(i);  // places are worked out where they are needed; kept, or all at once, they would be spilled
-        if (missing >> k & 1) words[k] = load_word(half + place(i));
-      }
-      uint32_t seen = 0;
-      BOREAS_UNROLL
-      for (int32_t k = 0; k < kBatch; ++k) {
-        if (!(missing >> k & 1)) continue;
-        if (words[k].epoch == epoch) missing &= ~(1u << k);
-        else seen = words[k].epoch;
-      }
-      if (missing == 0) break;
-      deadline.miss(kWaitHop, hop, epoch, seen);
-      pause_clocks(params.poll_pause);
-    }
+    const Word* first = half + place(thread);
+    await_words(params, at, words, hop, epoch, [first](int32_t k) { return first + k * kThreadsOf; });
     at.mark(Moment::kGot);
     BOREAS_UNROLL
-    for (int32_t k = 0; k < kBatch; ++k) {
-      int32_t i = first + k * kThreadsOf;
-      opaque(i);
-      if (wanted >> k & 1) store(i, k, words[k]);
+    for (int32_t k = 0; k < kBatch; ++k) store(thread + k * kThreadsOf, k, words[k]);
+  } else {
+    BOREAS_NO_UNROLL
+    for (int32_t first = thread; first < total; first += kThreadsOf * kBatch) {
+      Word words[kBatch];
+      int32_t places[kBatch];
+      uint32_t missing = 0;
+      BOREAS_UNROLL
+      for (int32_t k = 0; k < kBatch; ++k) {
+        const int32_t i = first + k * kThreadsOf;
+        places[k] = i < total ? place(i) : -1;
+        if (places[k] >= 0) missing |= 1u << k;
+      }
+      Deadline deadline(params, at);
+      while (true) {
+        BOREAS_UNROLL
+        for (int32_t k = 0; k < kBatch; ++k) {
+          if (missing >> k & 1) words[k] = load_word(half + places[k]);
+        }
+        uint32_t seen = 0;
+        BOREAS_UNROLL
+        for (int32_t k = 0; k < kBatch; ++k) {
+          if (!(missing >> k & 1)) continue;
+          if (words[k].epoch == epoch) missing &= ~(1u << k);
+          else seen = words[k].epoch;
+        }
+        if (missing == 0) break;
+        deadline.miss(kWaitHop, hop, epoch, seen);
+        pause_clocks(params.poll_pause);
+      }
+      at.mark(Moment::kGot);
+      BOREAS_UNROLL
+      for (int32_t k = 0; k < kBatch; ++k) {
+        if (places[k] >= 0) store(first + k * kThreadsOf, k, words[k]);
+      }
     }
   }
 }

@@ -80,6 +80,17 @@ struct LayerWeights {  // byte offsets in weights
   int32_t sliding;     // 0 or 1: which pool
 };
 
+// What a LOAD task's arguments hold on the device beside LoadOp's: where its worker's unit lies (of expert 0, if it is
+// routed), in bytes from the weights, or from a page, as two words; bytes from expert to expert, or for pages 1 in the
+// sliding pool; bytes of a piece, if all of the unit are as long, else 0.
+enum DeviceLoadArg : int32_t {
+  kLoadFromLow = LoadOp::kHeadCount + 1,
+  kLoadFromHigh,
+  kLoadStride,
+  kLoadSliding = kLoadStride,
+  kLoadPieceBytes
+};
+
 struct StepParams {
   // ---- for the life of the executor
   const TaskDesc* tasks;      // of the program in use

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "program/layout.h"
+#include "program/op_list.h"
 #include "program/weight_tiles.h"
 
 namespace boreas::cuda {
@@ -70,7 +71,7 @@ std::vector<RowPlace> row_places(const ModelConfig& config, int32_t workers, Wei
   switch (role) {
     case WeightRole::kFinalNorm:
     case WeightRole::kInputNorm:
-      places[0] = {0, kBlockRowBytes};
+      places[0] = {0, 0};
       break;
     case WeightRole::kQuery:
     case WeightRole::kKey:
@@ -118,6 +119,79 @@ WeightLayout lay_out_weights(const ModelConfig& config) {
   }
   layout.lm_head = take(layout.bytes, config.vocab_size, hidden);
   return layout;
+}
+
+namespace {
+
+// Bytes from a worker's unit of the fused q, k and v to the region's begin.
+int64_t qkv_unit(const ModelConfig& config, int32_t workers, int32_t worker) {
+  int32_t head = 0;
+  while (head_group(workers, config.kv_heads, head).end() <= worker) ++head;
+  const Range group = head_group(workers, config.kv_heads, head);
+  const int32_t index = worker - group.first;
+  const int32_t rows = slice(config.queries_per_kv() * config.head_dim, group.count, index, 2).first +
+                       2 * slice(config.head_dim, group.count, index, 2).first +
+                       head * (config.queries_per_kv() + 2) * config.head_dim;
+  return int64_t{rows} * config.hidden_size * kBytesBf16;
+}
+
+// Of weights.
+void set_from(TaskDesc& task, uint64_t from, uint64_t stride, int32_t columns) {
+  const int32_t rows = static_cast<int32_t>(task.args[LoadOp::kUnitBytes] / (columns * kBytesBf16));
+  bool equal = rows > 0;
+  for (int32_t i = 0; i < task.stream_unit_pieces; ++i)
+    equal = equal && piece_place(rows, columns, i).bytes == piece_place(rows, columns, 0).bytes;
+  task.args[kLoadPieceBytes] = equal ? piece_place(rows, columns, 0).bytes : 0;
+  task.args[kLoadFromLow] = static_cast<int32_t>(from & 0xffffffffu);
+  task.args[kLoadFromHigh] = static_cast<int32_t>(from >> 32);
+  task.args[kLoadStride] = static_cast<int32_t>(stride);
+}
+
+void address_load(const ModelConfig& config, const WeightLayout& layout, int32_t workers, int32_t worker,
+                  TaskDesc& task) {
+  const LayerWeights none{};
+  const LayerWeights& layer = task.layer < 0 ? none : layout.layers[static_cast<size_t>(task.layer)];
+  const auto unit = [&](uint64_t region, int32_t rows, int32_t parts, int32_t columns) {
+    return region + static_cast<uint64_t>(int64_t{parts} * slice(rows, workers, worker).first * columns * kBytesBf16);
+  };
+  const int32_t hidden = config.hidden_size;
+  switch (static_cast<LoadOp::Stream>(task.args[LoadOp::kStream])) {
+    case LoadOp::kRouter:
+      return set_from(task, unit(layer.router, config.experts, 1, hidden), 0, hidden);
+    case LoadOp::kQkv:
+      return set_from(task, layer.qkv + static_cast<uint64_t>(qkv_unit(config, workers, worker)), 0, hidden);
+    case LoadOp::kKvPages: {
+      const int64_t part = int64_t{layer.pool_layer} * config.kv_heads + task.args[LoadOp::kHeadFirst];
+      task.args[kLoadFromLow] = static_cast<int32_t>(part * kKvPageHeadBytes);
+      task.args[kLoadSliding] = layer.sliding;
+      return;
+    }
+    case LoadOp::kExpertUpGate:
+      return set_from(task, unit(layer.up_gate, config.expert_width, 2, hidden), layout.expert_up_gate_stride, hidden);
+    case LoadOp::kDenseUpGate:
+      return set_from(task, unit(layer.up_gate, config.dense_width, 2, hidden), 0, hidden);
+    case LoadOp::kOutput:
+      return set_from(task, unit(layer.output, hidden, 1, config.query_width()), 0, config.query_width());
+    case LoadOp::kExpertDown:
+      return set_from(task, unit(layer.down, hidden, 1, config.expert_width), layout.expert_down_stride,
+                      config.expert_width);
+    case LoadOp::kDenseDown:
+      return set_from(task, unit(layer.down, hidden, 1, config.dense_width), 0, config.dense_width);
+    case LoadOp::kLmHead:
+      return set_from(task, unit(layout.lm_head, config.vocab_size, 1, hidden), 0, hidden);
+  }
+}
+
+}  // namespace
+
+void address_loads(const ModelConfig& config, const WeightLayout& layout, std::span<const int32_t> list_first,
+                   std::span<TaskDesc> tasks) {
+  const int32_t lists = static_cast<int32_t>(list_first.size()) - 1, workers = lists / kRoles;
+  CHECK(layout.expert_up_gate_stride <= INT32_MAX);
+  for (int32_t list = 0; list < lists; ++list)
+    for (int32_t i = list_first[static_cast<size_t>(list)]; i < list_first[static_cast<size_t>(list) + 1]; ++i)
+      if (TaskDesc& task = tasks[static_cast<size_t>(i)]; static_cast<Op>(task.op) == Op::kLoad)
+        address_load(config, layout, workers, list / kRoles, task);
 }
 
 uint64_t region_offset(const WeightLayout& layout, WeightRole role, int32_t layer, int32_t expert) {

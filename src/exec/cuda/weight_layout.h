@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "exec/cuda/step_params.h"
@@ -22,11 +23,13 @@ namespace boreas::cuda {
 constexpr uint64_t kRegionAlign = 256;
 
 struct RowPlace {
-  int64_t offset = 0;        // bytes from the region's base (of an expert's part of it): column 0
-  int32_t block_stride = 0;  // bytes from one block of 32 columns to the next; says how high the row's tile is
+  int64_t offset = 0;  // bytes from the region's base (of an expert's part of it): column 0
+  // Bytes from one block of 32 columns to the next; says how high the row's tile is. 0: no tile, columns as they are.
+  int32_t block_stride = 0;
 };
 // Bytes from the region's base to columns 2 * pair and 2 * pair + 1 of a row.
 constexpr int64_t pair_offset(const RowPlace& place, int32_t pair) {
+  if (place.block_stride == 0) return place.offset + int64_t{pair} * 4;
   constexpr int32_t kPairs = kBlockColumns / 2;
   const bool tall = place.block_stride == kTileRowsMax * kBlockRowBytes;
   return place.offset + int64_t{pair / kPairs} * place.block_stride + pair_in_row(tall, pair % kPairs);
@@ -44,6 +47,10 @@ struct WeightLayout {
   uint64_t expert_down_stride = 0;
 };
 WeightLayout lay_out_weights(const ModelConfig& config);
+
+// Fills in what LOAD tasks hold on the device (DeviceLoadArg), for all of a program. list_first: as in Program.
+void address_loads(const ModelConfig& config, const WeightLayout& layout, std::span<const int32_t> list_first,
+                   std::span<TaskDesc> tasks);
 
 // Byte offset in `weights` of what row_places counts from. Not for norms.
 uint64_t region_offset(const WeightLayout& layout, WeightRole role, int32_t layer, int32_t expert);

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "exec/cuda/compiled_shape.h"
@@ -76,6 +78,43 @@ void expect_slices(WeightRole role, int32_t part, int32_t parts) {
   }
 }
 
+void expect_load(const ModelConfig& config, const WeightLayout& layout, int32_t workers, const TaskDesc& task,
+                 const TaskDesc& consumer) {
+  using enum WeightRole;
+  const LoadOp::Stream stream = static_cast<LoadOp::Stream>(task.args[LoadOp::kStream]);
+  if (stream == LoadOp::kKvPages) return;  // its parts are a page's, not a weight's
+  const auto [role, row] = [&]() -> std::pair<WeightRole, int32_t> {
+    const int32_t head_queries = config.queries_per_kv() * config.head_dim;
+    const int32_t* args = consumer.args;
+    switch (stream) {
+      case LoadOp::kRouter:
+        return {kRouter, args[RouterLogitsOp::kFirst]};
+      case LoadOp::kQkv:
+        return {kQuery, args[QkvOp::kHeadFirst] * head_queries + args[QkvOp::kQFirst]};
+      case LoadOp::kExpertUpGate:
+        return {kExpertGate, args[UpGateOp::kFirst]};
+      case LoadOp::kDenseUpGate:
+        return {kDenseGate, args[UpGateOp::kFirst]};
+      case LoadOp::kOutput:
+        return {kOutput, args[OutProjOp::kFirst]};
+      case LoadOp::kExpertDown:
+        return {kExpertDown, args[DownOp::kFirst]};
+      case LoadOp::kDenseDown:
+        return {kDenseDown, args[DownOp::kFirst]};
+      default:
+        return {kEmbedding, args[LmHeadOp::kFirst]};
+    }
+  }();
+  const uint64_t first = region_offset(layout, role, std::max(task.layer, 0), 0) +
+                         static_cast<uint64_t>(row_places(config, workers, role)[static_cast<size_t>(row)].offset);
+  const uint64_t from = static_cast<uint32_t>(task.args[kLoadFromLow]) |
+                        static_cast<uint64_t>(static_cast<uint32_t>(task.args[kLoadFromHigh])) << 32;
+  EXPECT_EQ(from, first) << "stream " << stream << " layer " << task.layer;
+  const uint64_t expert =
+      region_offset(layout, role, std::max(task.layer, 0), 1) - region_offset(layout, role, std::max(task.layer, 0), 0);
+  EXPECT_EQ(static_cast<uint64_t>(task.args[kLoadStride]), expert) << "stream " << stream;
+}
+
 template <class C>
 void expect_qkv() {
   const ModelConfig config = config_of_shape<typename C::S>();
@@ -87,7 +126,7 @@ void expect_qkv() {
     const int32_t index = worker - group.workers.first;
     const Range q = C::q_slice(group.workers.count, index), kv = C::kv_slice(group.workers.count, index);
     const int32_t unit_rows = q.count + 2 * kv.count;
-    const int64_t unit = C::qkv_offset(worker);
+    const int64_t unit = query[static_cast<size_t>(group.head * C::kHeadQueryWidth + q.first)].offset;
     for (int32_t row = 0; row < q.count; ++row)
       expect_row(query[static_cast<size_t>(group.head * C::kHeadQueryWidth + q.first + row)], unit, unit_rows,
                  C::kHidden, row, "query");
@@ -99,6 +138,28 @@ void expect_qkv() {
   }
 }
 
+// Every LOAD task of a compiled program names the place of its unit's first row.
+void expect_loads(const ModelConfig& config, int32_t workers) {
+  DeviceSpec spec = h200_spec();
+  spec.workers = workers;
+  Result<Program> program = compile(config, spec, 1);
+  ASSERT_TRUE(program.ok()) << program.error().message;
+  const WeightLayout layout = lay_out_weights(config);
+  address_loads(config, layout, program->list_first, program->tasks);
+  int32_t loads = 0;
+  for (int32_t worker = 0; worker < workers; ++worker) {
+    std::vector<TaskDesc> consumers;
+    for (const TaskDesc& task : program->list(worker, Role::kConsumer))
+      if (task.stream_item >= 0) consumers.push_back(task);
+    for (const TaskDesc& task : program->list(worker, Role::kProducer)) {
+      if (static_cast<Op>(task.op) != Op::kLoad || task.args[LoadOp::kUnitBytes] == 0) continue;
+      ++loads;
+      expect_load(config, layout, workers, task, consumers[static_cast<size_t>(task.stream_item)]);
+    }
+  }
+  EXPECT_GT(loads, 0);
+}
+
 template <class C>
 void expect_cut() {
   using enum WeightRole;
@@ -107,9 +168,7 @@ void expect_cut() {
   for (WeightRole role : {kRouter, kOutput, kExpertDown, kDenseDown, kEmbedding}) expect_slices<C>(role, 0, 1);
   for (WeightRole role : {kExpertGate, kDenseGate}) expect_slices<C>(role, 0, 2);
   for (WeightRole role : {kExpertUp, kDenseUp}) expect_slices<C>(role, 1, 2);
-  const WeightLayout layout = lay_out_weights(config_of_shape<typename C::S>());
-  EXPECT_EQ(layout.expert_up_gate_stride, static_cast<uint64_t>(C::kExpertUpGateBytes));
-  EXPECT_EQ(layout.expert_down_stride, static_cast<uint64_t>(C::kExpertDownBytes));
+  expect_loads(config_of_shape<typename C::S>(), C::kWorkers);
 }
 
 TEST(WeightLayout, NorthOn128) { expect_cut<Cut<NorthShape, 128>>(); }

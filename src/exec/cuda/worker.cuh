@@ -1,7 +1,7 @@
 // One worker (a block): who it is, its shared memory, and what its roles have in common. The roles' loops are in
 // megakernel.cuh, their work in ops/.
 //
-//   warps 0-7    consumer    arithmetic on streamed weights and pages; all eight share every chunk
+//   warps 0-7    consumer    arithmetic on streamed weights and pages; two groups of four take chunks in turn
 //   warps 8-11   messenger   gathers hops into slots, norms, merges, samples
 //   warps 12-13  producer    lane 0 of each issues bulk copies, chunks in turn
 //   warp  14     router      top-k of the router logits
@@ -39,11 +39,11 @@ struct Worker {
   BOREAS_DEVICE void forget() {
     thread = thread_index();
     block = block_index();
-    row_count = params.rows;
+    row_count = C::kOneRow ? 1 : params.rows;
     base = static_cast<int32_t>(shared_base());
     opaque(thread);
     opaque(block);
-    opaque(row_count);
+    if (!C::kOneRow) opaque(row_count);
     opaque(base);
   }
 
@@ -54,12 +54,13 @@ struct Worker {
   BOREAS_DEVICE int32_t consumer_thread() const { return thread & (kConsumerThreads - 1); }
   BOREAS_DEVICE int32_t messenger_thread() const { return thread & (kMessengerThreads - 1); }
   static_assert(kConsumerThreads == 256 && kMessengerThreads == 128);
-  BOREAS_DEVICE int32_t rows() const { return row_count; }
+  BOREAS_DEVICE int32_t rows() const { return C::kOneRow ? 1 : row_count; }
   // i < 8192 as (i / rows, i % rows).
   struct OfRows {
     int32_t index, row;
   };
   BOREAS_DEVICE OfRows by_rows(int32_t i) const {
+    if (C::kOneRow) return {i, 0};
     const int32_t index = static_cast<int32_t>(static_cast<uint32_t>(i) * params.row_reciprocal >> 16);
     return {index, i - index * row_count};
   }
@@ -127,6 +128,7 @@ struct Worker {
   }
   // Which choice of `row` the expert is; -1: none.
   BOREAS_DEVICE int32_t choice_of(int32_t parity, int32_t index, int32_t row) const {
+    if (C::kOneRow) return index;  // both ascend by expert
     const uint32_t choice = load_shared_8(route_table(parity) + params.scratch.route_choices + index * rows() + row);
     return choice == 0xff ? -1 : static_cast<int32_t>(choice);
   }
@@ -181,18 +183,37 @@ BOREAS_DEVICE float low_half(uint32_t pair) { return float_of(pair << 16); }
 BOREAS_DEVICE float high_half(uint32_t pair) { return float_of(pair & 0xffff0000u); }
 BOREAS_DEVICE uint32_t half_of(uint32_t pair, int32_t which) { return which == 0 ? pair & 0xffffu : pair >> 16; }
 
-// bf16 values [first, first + count) of a hop word into activations; pairs at a time where slices are even.
+// A hop word's first `count` values, at most six, behind each other; a pair at a time where slices are even.
 template <bool kEven>
-BOREAS_DEVICE void store_activations(uint32_t slot, int32_t rows, int32_t row, int32_t column, int32_t count,
-                                     const Word& word) {
+BOREAS_DEVICE void store_values(uint32_t to, int32_t count, const Word& word) {
   BOREAS_UNROLL
   for (int32_t i = 0; i < kWordHalves; i += 2) {
     if (kEven) {
-      if (i < count) store_shared_32(slot + activation_offset(rows, row, column + i), word.payload[i / 2]);
+      store_shared_32_if(i < count, to + i * 2, word.payload[i / 2]);
     } else {
-      if (i < count) store_shared_16(slot + activation_offset(rows, row, column + i), half_of(word.payload[i / 2], 0));
-      if (i + 1 < count)
-        store_shared_16(slot + activation_offset(rows, row, column + i + 1), half_of(word.payload[i / 2], 1));
+      if (i < count) store_shared_16(to + i * 2, half_of(word.payload[i / 2], 0));
+      if (i + 1 < count) store_shared_16(to + i * 2 + 2, half_of(word.payload[i / 2], 1));
+    }
+  }
+}
+// The same into activations, from column `column` on. kSlice: every writer's columns, if all have as many, else 0.
+template <int32_t kSlice>
+BOREAS_DEVICE void store_activations(uint32_t slot, int32_t rows, int32_t row, int32_t column, int32_t count,
+                                     const Word& word) {
+  constexpr bool kEven = kSlice > 0 && kSlice % 2 == 0;
+  if constexpr (kEven && kBlockColumns % kSlice == 0) {  // no slice reaches into the next block
+    store_values<true>(slot + activation_offset(rows, row, column), count, word);
+  } else {
+    BOREAS_UNROLL
+    for (int32_t i = 0; i < kWordHalves; i += 2) {
+      const Word pair{{word.payload[i / 2], 0, 0}, 0};
+      const int32_t left = count - i;
+      if (kEven) {
+        store_values<true>(slot + activation_offset(rows, row, column + i), left < 2 ? left : 2, pair);
+      } else {
+        if (left > 0) store_shared_16(slot + activation_offset(rows, row, column + i), half_of(pair.payload[0], 0));
+        if (left > 1) store_shared_16(slot + activation_offset(rows, row, column + i + 1), half_of(pair.payload[0], 1));
+      }
     }
   }
 }

@@ -1,9 +1,9 @@
 // ATTENTION on the device: one KV head, the own pieces of every row.
 //
-// A page comes as two chunks, 32 positions of K and V each. Warps 0-3 attend over first halves, warps 4-7 over second
-// ones; both keep a running maximum, sum and output, and are merged at the end of a piece, first halves first. So the
-// order of a row's sums is that of its own pages. Within a group every warp computes all scores (exchanging them would
-// cost two barriers a page) and 32 of the 128 output dims:
+// A page comes as two chunks, 32 positions of K and V each. One group of warps attends over first halves, the other
+// over second ones, as the chunks fall to them; both keep a running maximum, sum and output, and are merged at the end
+// of a piece, first halves first. So the order of a row's sums is that of its own pages. Within a group every warp
+// computes all scores (exchanging them would cost two barriers a page) and 32 of the 128 output dims:
 //
 //   scores  S [32 positions x 8 queries]  A = K, B = q           2 tiles x 8 MMAs
 //   output  O [32 dims x 8 queries]       A = V transposed, B = P  2 tiles x 2 MMAs
@@ -20,22 +20,23 @@
 
 namespace boreas::cuda {
 
-constexpr int32_t kAttentionGroups = 2;
-constexpr int32_t kGroupWarps = kConsumerWarps / kAttentionGroups;
-constexpr int32_t kGroupThreads = kGroupWarps * 32;
+static_assert(kConsumerGroups == 2, "two chunks a page");
 constexpr float kMinusInfinity = -__builtin_huge_valf();
 // exp(x / sqrt(head_dim)) = 2^(x * this).
 constexpr float kScoreScale = kLog2E * 0.08838834764831845f;
 static_assert(kHeadDim == 128, "kScoreScale");
 
-// 2^((score - maximum) * scale); 0 for a score of -infinity, also where the maximum is.
+// A maximum of no scores at all: finite, so that weights need no case for it.
+constexpr float kNoScore = -1e30f;
+
+// 2^((score - maximum) * scale); 0 for a score of -infinity. The maximum is at least kNoScore.
 BOREAS_DEVICE float softmax_weight(float score, float maximum) {
-  return score == kMinusInfinity ? 0.0f : exp2_approximate((score - maximum) * kScoreScale);
+  return exp2_approximate(multiply_add(score, kScoreScale, -maximum * kScoreScale));
 }
 
 // What a lane keeps of one (row, piece): queries 2c and 2c + 1.
 struct AttentionState {
-  float maximum[2] = {kMinusInfinity, kMinusInfinity};
+  float maximum[2] = {kNoScore, kNoScore};
   float sum[2] = {0, 0};
   float output[2][4] = {};  // two tiles of 16 dims; D layout
 };
@@ -47,7 +48,8 @@ struct Body<C, Op::kAttention> {
     const int32_t layer = task.layer();
     const Range pieces{task.arg(AttentionOp::kPieceFirst), task.arg(AttentionOp::kPieceCount)};
     const bool silent = is_silent(w, task);
-    append(w, sliding, layer, pieces);
+    const int32_t half = stream.takes_even_chunks() ? 0 : 1;  // of every page: this group's
+    int32_t pages = 0;
     const Publication to = begin_publication(w, task);
     BOREAS_NO_UNROLL
     for (int32_t row = 0; row < w.rows(); ++row) {
@@ -59,11 +61,13 @@ struct Body<C, Op::kAttention> {
         AttentionState state;
         BOREAS_NO_UNROLL
         for (int32_t i = 0; i < run.count; ++i)
-          attend_page(w, stream, row, run.first + i * kAttentionPieces, sliding, query, state);
-        publish(w, row, piece, state, to, silent);
+          attend_half(w, stream, row, run.first + i * kAttentionPieces, half, sliding, query, state);
+        pages += run.count;
+        publish(w, row, piece, half, state, to, silent);
       }
     }
-    stream.end_item(w.params);
+    stream.end_item(w.params, w.at, pages * kKvPagePieces);
+    append(w, sliding, layer, pieces);  // nobody waits for it before the next launch
   }
 
  private:
@@ -105,25 +109,17 @@ struct Body<C, Op::kAttention> {
     return static_cast<int32_t>(load_half(w.page_list(sliding) + (w.page_first(row, sliding) + index) * 2));
   }
 
-  static BOREAS_DEVICE void attend_page(Worker<C>& w, StreamTaker& stream, int32_t row, int32_t page, bool sliding,
-                                        const Vec4 (&query)[4], AttentionState& state) {
-    const int32_t group = w.warp() / kGroupWarps;
-    BOREAS_NO_UNROLL
-    for (int32_t half = 0; half < kAttentionGroups; ++half) {
-      const uint32_t keys = stream.begin_piece(w.params, w.at);  // waits: nobody releases a chunk that has not landed
-      if (half == group) {
-        const int32_t base = page * kLayoutPagePositions + half * kKvHalfPositions;
-        patch(w, row, base, keys, group);
-        attend(w, row, base, sliding, keys, query, state);
-      }
-      stream.end_piece(w.params, kPieceBytes);
-      stream.begin_piece(w.params, w.at);
-      stream.end_piece(w.params, kPieceBytes);
-    }
+  static BOREAS_DEVICE void attend_half(Worker<C>& w, StreamTaker& stream, int32_t row, int32_t page, int32_t half,
+                                        bool sliding, const Vec4 (&query)[4], AttentionState& state) {
+    const uint32_t keys = stream.begin_chunk(w.params, w.at);
+    const int32_t base = page * kLayoutPagePositions + half * kKvHalfPositions;
+    patch(w, row, base, keys);
+    attend(w, row, base, sliding, keys, query, state);
+    stream.end_chunk(w.params);
   }
 
   // Positions of this launch, of the same sequence, up to the row's own, into the chunk at positions base..base + 31.
-  static BOREAS_DEVICE void patch(const Worker<C>& w, int32_t row, int32_t base, uint32_t chunk, int32_t group) {
+  static BOREAS_DEVICE void patch(const Worker<C>& w, int32_t row, int32_t base, uint32_t chunk) {
     const int32_t group_first = w.params.row[row].group_first;
     const int32_t first_position = w.params.row[group_first].position, last_position = w.params.row[row].position;
     if (last_position < base || first_position >= base + kKvHalfPositions) return;
@@ -135,7 +131,8 @@ struct Body<C, Op::kAttention> {
       store_shared_16(chunk + k_offset(position, dim), load_half(key));
       store_shared_16(chunk + v_offset(position, dim), load_half(key + kHeadDim * 2));
     }
-    named_barrier(kAttentionGroupsMeet + group, kGroupThreads);
+    fence_async_proxy();  // before the next copy into this stage
+    named_barrier(kAttentionGroupsMeet + w.warp() / kGroupWarps, kGroupThreads);
   }
 
   static BOREAS_DEVICE void attend(const Worker<C>& w, int32_t row, int32_t base, bool sliding, uint32_t keys,
@@ -158,16 +155,20 @@ struct Body<C, Op::kAttention> {
     if (!whole) mask_scores(scores, w.lane() / 4, visible_first, visible_last);
     uint32_t weights[4];  // blocks of 8 positions, as B operands
     update(scores, state, weights);
+    uint32_t masks[4] = {~0u, ~0u, ~0u, ~0u};  // what lies where nothing is visible may be anything, also NaN
+    if (!whole) {
+      BOREAS_UNROLL
+      for (int32_t block = 0; block < 4; ++block)
+        masks[block] = mask_of(block, w.lane() % 4, visible_first, visible_last);
+    }
     const uint32_t values = keys + kPieceBytes + w.warp() % kGroupWarps * 2048 + w.lane() * 16;
     BOREAS_UNROLL
     for (int32_t tile = 0; tile < 2; ++tile) {
-      Vec4 first = load_shared_128(values + tile * 1024), second = load_shared_128(values + tile * 1024 + 512);
-      if (!whole) {
-        mask_values(first, 0, w.lane() % 4, visible_first, visible_last);
-        mask_values(second, 2, w.lane() % 4, visible_first, visible_last);
-      }
-      mma_bf16(state.output[tile], first.x, first.y, first.z, first.w, weights[0], weights[1]);
-      mma_bf16(state.output[tile], second.x, second.y, second.z, second.w, weights[2], weights[3]);
+      const Vec4 a = load_shared_128(values + tile * 1024), b = load_shared_128(values + tile * 1024 + 512);
+      mma_bf16(state.output[tile], a.x & masks[0], a.y & masks[0], a.z & masks[1], a.w & masks[1], weights[0],
+               weights[1]);
+      mma_bf16(state.output[tile], b.x & masks[2], b.y & masks[2], b.z & masks[3], b.w & masks[3], weights[2],
+               weights[3]);
     }
   }
 
@@ -181,17 +182,12 @@ struct Body<C, Op::kAttention> {
       }
     }
   }
-  // Positions of an MMA's registers: 8 q + 2 (lane % 4) and the next one in x and y, 8 more in z and w (v_column).
-  static BOREAS_DEVICE void mask_values(Vec4& values, int32_t q, int32_t column, int32_t first, int32_t last) {
-    const auto mask = [&](int32_t block) {
-      const int32_t position = 8 * block + 2 * column;
-      return (position >= first && position <= last ? 0xffffu : 0u) |
-             (position + 1 >= first && position + 1 <= last ? 0xffff0000u : 0u);
-    };
-    values.x &= mask(q);
-    values.y &= mask(q);
-    values.z &= mask(q + 1);
-    values.w &= mask(q + 1);
+  // Which of an MMA's positions are visible, as masks of two registers: 8 q + 2 (lane % 4) and the next one in x and y,
+  // 8 more in z and w (v_column).
+  static BOREAS_DEVICE uint32_t mask_of(int32_t block, int32_t column, int32_t first, int32_t last) {
+    const int32_t position = 8 * block + 2 * column;
+    return (position >= first && position <= last ? 0xffffu : 0u) |
+           (position + 1 >= first && position + 1 <= last ? 0xffff0000u : 0u);
   }
 
   // Running maximum and sum; weights in bf16, which both the sum and the output use.
@@ -228,25 +224,25 @@ struct Body<C, Op::kAttention> {
   }
 
   // ---- the two groups' states become m, l and o of each query, and words of hop partial
-  static BOREAS_DEVICE void publish(const Worker<C>& w, int32_t row, int32_t piece, AttentionState& state,
+  static BOREAS_DEVICE void publish(const Worker<C>& w, int32_t row, int32_t piece, int32_t half, AttentionState& state,
                                     const Publication& to, bool silent) {
-    const int32_t group = w.warp() / kGroupWarps, in_group = w.consumer_thread() % kGroupThreads;
+    const int32_t in_group = w.consumer_thread() % kGroupThreads;
     BOREAS_UNROLL
     for (int32_t i = 0; i < 2; ++i) {
       BOREAS_UNROLL
       for (int32_t step = 4; step < 32; step *= 2) state.sum[i] += shuffle_xor(state.sum[i], step);
     }
     // Whoever read the scratch before has met all others since, when q, k and v were published or a piece was.
-    if (group == 1) give(w, in_group, state);
+    if (half == 1) give(w, in_group, state);
     named_barrier(kConsumersMeet, kConsumerThreads);
-    if (group == 0) {
+    if (half == 0) {
       take(w, in_group, state);
       if (!silent) publish_state(w, row, piece, state, to);
     }
     named_barrier(kConsumersMeet, kConsumerThreads);
   }
 
-  // The second group's outputs: [8 registers][128 threads] floats; m and l: [2][8 queries].
+  // Second halves' outputs: [8 registers][128 threads] floats; m and l: [2][8 queries].
   static BOREAS_DEVICE void give(const Worker<C>& w, int32_t in_group, const AttentionState& state) {
     BOREAS_UNROLL
     for (int32_t i = 0; i < 8; ++i)
@@ -283,7 +279,7 @@ struct Body<C, Op::kAttention> {
     Word* words =
         to.half +
         (((row * C::kKvHeads + w.group().head) * kAttentionPieces + piece) * C::kQueryPairs + pair) * C::kPartialWords +
-        (w.warp() * 8 + g) * C::kPartialLaneWords;
+        (w.warp() % kGroupWarps * 8 + g) * C::kPartialLaneWords;
     const float ninth =
         g % 2 == 0 ? (g % 4 == 0 ? state.maximum[0] : state.maximum[1]) : (g % 4 == 1 ? state.sum[0] : state.sum[1]);
     const float(&o)[2][4] = state.output;

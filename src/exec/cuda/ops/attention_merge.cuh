@@ -89,12 +89,9 @@ struct Body<C, Op::kAttentionMerge> {
     const int32_t place[kWords] = {2 * second * 3 + 2, (2 * second + 1) * 3 + 2, g * 3 + second,
                                    g * 3 + second + 1, (g + 4) * 3 + second,     (g + 4) * 3 + second + 1};
     Word word[kWords] = {};
-    if (present) {
-      BOREAS_UNROLL
-      for (int32_t i = 0; i < kWords; ++i) word[i] = load_word(words + place[i]);
-      BOREAS_UNROLL
-      for (int32_t i = 0; i < kWords; ++i) wait_word(w, word[i], words + place[i], epoch);
-    }
+    if (present)
+      await_words(w.params, w.at, word, static_cast<int32_t>(Hop::kPartial), epoch,
+                  [&](int32_t i) { return words + place[i]; });
     warp_sync();
     const float own_maximum = present ? float_of(word[0].payload[2]) : kMinusInfinity;
     const float factor = softmax_weight(own_maximum, maximum_of_lanes(own_maximum));
@@ -112,16 +109,6 @@ struct Body<C, Op::kAttentionMerge> {
     const int32_t which = w.lane() / 4, dim = first + g + which / 4 * 4 + which % 4 * 8;
     if (w.lane() % 4 == 0 && dim >= own.first && dim < own.end())
       store_shared_16(w.scratch(&ScratchMap::merged) + (dim - own.first) * 2, pack_bf16(sum / total, 0.0f) & 0xffffu);
-  }
-
-  static BOREAS_DEVICE void wait_word(Worker<C>& w, Word& word, const Word* from, uint32_t epoch) {
-    if (word.epoch == epoch) return;
-    Deadline deadline(w.params, w.at);
-    while (word.epoch != epoch) {
-      deadline.miss(kWaitHop, static_cast<int32_t>(Hop::kPartial), epoch, word.epoch);
-      pause_clocks(w.params.poll_pause);
-      word = load_word(from);
-    }
   }
 };
 

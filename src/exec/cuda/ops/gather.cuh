@@ -26,11 +26,13 @@ struct Body<C, Op::kGather> {
   }
 
  private:
-  // Words a thread has in flight: all of one row's, as far as registers go (eight at once cost 900 bytes of spills).
+  // Words a thread has in flight: all of one row's; with more rows as far as registers go.
   static constexpr int32_t batch(int32_t words) {
-    const int64_t most = ceil_div(words, kMessengerThreads);
-    return most < 4 ? static_cast<int32_t>(most) : 4;
+    const int32_t all = ceil_div_32(words, kMessengerThreads), most = C::kOneRow ? 8 : 4;
+    return all < most ? all : most;
   }
+  // What there is of one row, if the compiler knows it and nothing is missing.
+  static constexpr int32_t of_one_row(int32_t words, bool even) { return C::kOneRow && even ? words : 0; }
 
   // [row][worker][words]: q, k and v slices of the group's workers become [row][(queries + 2) * head_dim].
   static BOREAS_DEVICE void gather_qkv(Worker<C>& w, uint32_t epoch) {
@@ -62,7 +64,7 @@ struct Body<C, Op::kGather> {
 
   static BOREAS_DEVICE void gather_attention(Worker<C>& w, uint32_t epoch) {
     constexpr int32_t kPerRow = C::kWorkers * C::kAttentionWords;
-    constexpr bool kEven = C::kWorkers % C::kKvHeads == 0 && C::kHeadQueryWidth % (2 * C::kGroupMin) == 0;
+    constexpr int32_t kSlice = C::kEvenOutputs ? C::kOutputSliceMax : 0;
     const uint32_t slot = w.slot(Slot::kAttention);
     const auto slice_of = [](int32_t writer) {
       const typename C::Group group = C::group_of(writer);
@@ -70,7 +72,7 @@ struct Body<C, Op::kGather> {
       slice.first += group.head * C::kHeadQueryWidth;
       return slice;
     };
-    gather_words<kMessengerThreads, batch(kPerRow)>(
+    gather_words<kMessengerThreads, batch(kPerRow), of_one_row(kPerRow, C::kEvenOutputs)>(
         w.params, w.at, w.messenger_thread(), w.rows() * kPerRow, static_cast<int32_t>(Hop::kAttention), epoch,
         [&](int32_t i) -> int32_t {
           const int32_t first = i % C::kAttentionWords * kWordHalves;
@@ -79,21 +81,22 @@ struct Body<C, Op::kGather> {
         [&](int32_t i, int32_t, const Word& word) {
           const Range slice = slice_of(i % kPerRow / C::kAttentionWords);
           const int32_t first = i % C::kAttentionWords * kWordHalves;
-          store_activations<kEven>(slot, w.rows(), i / kPerRow, slice.first + first, slice.count - first, word);
+          store_activations<kSlice>(slot, w.rows(), i / kPerRow, slice.first + first, slice.count - first, word);
         });
   }
 
   // Vectors (row, choice) or rows one after the other, [vector][width].
   static BOREAS_DEVICE void gather_inner(Worker<C>& w, uint32_t epoch, bool dense) {
-    if (dense) gather_vectors<C::kDenseWidth, C::kDenseWords>(w, epoch, w.rows());
-    else gather_vectors<C::kExpertWidth, C::kExpertWords>(w, epoch, w.rows() * C::kExpertsPerToken);
+    if (dense) gather_vectors<C::kDenseWidth, C::kDenseWords, 1>(w, epoch);
+    else gather_vectors<C::kExpertWidth, C::kExpertWords, C::kExpertsPerToken>(w, epoch);
   }
-  template <int32_t kWidth, int32_t kWords>
-  static BOREAS_DEVICE void gather_vectors(Worker<C>& w, uint32_t epoch, int32_t vectors) {
+  template <int32_t kWidth, int32_t kWords, int32_t kVectors>
+  static BOREAS_DEVICE void gather_vectors(Worker<C>& w, uint32_t epoch) {
     constexpr int32_t kPerVector = C::kWorkers * kWords;
     const uint32_t slot = w.slot(Slot::kInner);
-    gather_words<kMessengerThreads, batch(C::kExpertsPerToken * kPerVector)>(
-        w.params, w.at, w.messenger_thread(), vectors * kPerVector, static_cast<int32_t>(Hop::kInner), epoch,
+    constexpr int32_t kOfRow = kVectors * kPerVector;
+    gather_words<kMessengerThreads, batch(kOfRow), of_one_row(kOfRow, (C::even_slice(kWidth) > 0))>(
+        w.params, w.at, w.messenger_thread(), w.rows() * kOfRow, static_cast<int32_t>(Hop::kInner), epoch,
         [&](int32_t i) -> int32_t {
           const Range slice = C::slice_of(kWidth, i % kPerVector / kWords);
           return i % kWords * kWordHalves < slice.count ? i : -1;
@@ -102,9 +105,7 @@ struct Body<C, Op::kGather> {
           const Range slice = C::slice_of(kWidth, i % kPerVector / kWords);
           const int32_t first = i % kWords * kWordHalves;
           const uint32_t to = slot + (i / kPerVector * kWidth + slice.first + first) * 2;
-          BOREAS_UNROLL
-          for (int32_t k = 0; k < kWordHalves; ++k)
-            if (first + k < slice.count) store_shared_16(to + k * 2, half_of(word.payload[k / 2], k % 2));
+          store_values<C::even_slice(kWidth) % 2 == 0 && C::even_slice(kWidth) != 0>(to, slice.count - first, word);
         });
   }
 };

@@ -25,7 +25,7 @@ struct Body<C, Op::kGatherNorm> {
     BOREAS_NO_UNROLL
     for (int32_t row = 0; row < w.rows(); ++row) {
       Word words[kRounds];
-      gather_words<kMessengerThreads, kRounds>(
+      gather_words<kMessengerThreads, kRounds, (C::even_slice(C::kHidden) > 0 ? kWords : 0)>(
           w.params, w.at, thread, kWords, wait.hop, epoch,
           [&](int32_t i) { return values_of(i).count > 0 ? row * kWords + i : -1; },
           [&](int32_t, int32_t round, const Word& word) { words[round] = word; });
@@ -34,7 +34,7 @@ struct Body<C, Op::kGatherNorm> {
       for (int32_t round = 0; round < kRounds; ++round)
         squares = add_squares(thread + round * kMessengerThreads, words[round], squares);
       const float mean = total(w, row, squares) / static_cast<float>(C::kHidden);
-      const float scale = 1.0f / square_root(mean + w.params.rms_norm_eps);
+      const float scale = reciprocal_square_root(mean + w.params.rms_norm_eps);
       BOREAS_UNROLL
       for (int32_t round = 0; round < kRounds; ++round)
         store_normed(w, row, thread + round * kMessengerThreads, words[round], weights[round], scale);
@@ -62,7 +62,8 @@ struct Body<C, Op::kGatherNorm> {
     }
   }
   static BOREAS_DEVICE float add_squares(int32_t i, const Word& word, float squares) {
-    const int32_t count = values_of(i).count;
+    // Even slices end in pairs of zeros, where every thread has a word.
+    const int32_t count = kEven && kWords % kMessengerThreads == 0 ? kWordHalves : values_of(i).count;
     BOREAS_UNROLL
     for (int32_t k = 0; k < kWordHalves; ++k) {
       const float value = k % 2 == 0 ? low_half(word.payload[k / 2]) : high_half(word.payload[k / 2]);
@@ -94,7 +95,8 @@ struct Body<C, Op::kGatherNorm> {
     Word normed{};
     BOREAS_UNROLL
     for (int32_t k = 0; k < 3; ++k) normed.payload[k] = normed_pair(w, word.payload[k], weights[k], scale);
-    store_activations<kEven>(w.slot(Slot::kNormed), w.rows(), row, values.first, values.count, normed);
+    store_activations<C::even_slice(C::kHidden)>(w.slot(Slot::kNormed), w.rows(), row, values.first, values.count,
+                                                 normed);
   }
 };
 

@@ -33,10 +33,10 @@ struct Body<C, Op::kLmHead> {
     const int32_t row = w.consumer_thread() % kRowsMax;  // of this thread; beyond the plan's rows it has nothing to do
     BestLogit best;
     stream_products<C::kHidden, 0, kHeightsOfSlices<C::kVocabulary, C::kWorkers>>(
-        w, stream, 1, count, rows_operand(w, Slot::kNormed), [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
+        w, stream, 1, count, rows_operand(w, Slot::kNormed), [&](int32_t begin, int32_t rows, const auto& sums) {
           if (row >= w.rows()) return;
           for (int32_t i = w.consumer_thread() / kRowsMax; i < rows; i += kConsumerThreads / kRowsMax) {
-            const float logit = sums.sum(i * w.rows() + row) * w.params.logit_scale;
+            const float logit = sums.sum(i * w.rows() + row, count, begin + i) * w.params.logit_scale;
             const int32_t id = first + begin + i;
             w.params.logits[static_cast<int64_t>(row) * C::kVocabulary + id] = logit;
             best.offer(ordered_logit(logit), id);

@@ -9,15 +9,12 @@ namespace boreas::cuda {
 
 // One item of the stream, as the step's routing and pages make it.
 struct StreamItem {
-  LoadOp::Stream stream;
-  int32_t layer, unit_bytes, unit_pieces, units, route_parity;
+  int32_t stream, unit_bytes, unit_pieces, units, route_parity;
   BOREAS_DEVICE int32_t chunks() const { return chunks_of_pieces(units * unit_pieces); }
-  // Whether every piece is full, so that a unit's pieces lie at multiples of kPieceBytes.
-  BOREAS_DEVICE bool has_full_pieces() const { return unit_bytes == unit_pieces * kPieceBytes; }
 };
 
 template <class C>
-BOREAS_DEVICE int32_t stream_columns(LoadOp::Stream stream) {
+BOREAS_DEVICE int32_t stream_columns(int32_t stream) {
   switch (stream) {
     case LoadOp::kOutput:
       return C::kQueryWidth;
@@ -30,69 +27,12 @@ BOREAS_DEVICE int32_t stream_columns(LoadOp::Stream stream) {
   }
 }
 
-// Where a worker's units of an item are: of an expert, or the only one.
-struct UnitAddresses {
-  const uint8_t* first;
-  int64_t expert_stride;  // 0: not routed
-
-  template <class C>
-  BOREAS_DEVICE const uint8_t* of(const Worker<C>& w, const StreamItem& item, int32_t unit) const {
-    return expert_stride == 0 ? first : first + w.expert_id(item.route_parity, unit) * expert_stride;
-  }
-};
-
-template <class C>
-BOREAS_DEVICE UnitAddresses unit_addresses(const Worker<C>& w, const StreamItem& item) {
-  const LayerWeights& layer = w.params.layers[item.layer < 0 ? 0 : item.layer];
-  const auto rows_before = [&](int32_t total) { return int64_t{C::slice_of(total, w.worker()).first}; };
-  uint64_t region = 0;
-  int64_t offset = 0, stride = 0;
-  switch (item.stream) {
-    case LoadOp::kRouter:
-      region = layer.router;
-      offset = rows_before(C::kExperts) * C::kHidden * 2;
-      break;
-    case LoadOp::kQkv:
-      region = layer.qkv;
-      offset = C::qkv_offset(w.worker());
-      break;
-    case LoadOp::kExpertUpGate:
-      region = layer.up_gate;
-      offset = 2 * rows_before(C::kExpertWidth) * C::kHidden * 2;
-      stride = C::kExpertUpGateBytes;
-      break;
-    case LoadOp::kDenseUpGate:
-      region = layer.up_gate;
-      offset = 2 * rows_before(C::kDenseWidth) * C::kHidden * 2;
-      break;
-    case LoadOp::kOutput:
-      region = layer.output;
-      offset = rows_before(C::kHidden) * C::kQueryWidth * 2;
-      break;
-    case LoadOp::kExpertDown:
-      region = layer.down;
-      offset = rows_before(C::kHidden) * C::kExpertWidth * 2;
-      stride = C::kExpertDownBytes;
-      break;
-    case LoadOp::kDenseDown:
-      region = layer.down;
-      offset = rows_before(C::kHidden) * C::kDenseWidth * 2;
-      break;
-    case LoadOp::kLmHead:
-    default:
-      region = w.params.lm_head;
-      offset = rows_before(C::kVocabulary) * C::kHidden * 2;
-  }
-  return {w.params.weights + region + offset, stride};
-}
-
 template <class C>
 struct Body<C, Op::kLoad> {
   // What the task streams in this step; waits for nothing.
   static BOREAS_DEVICE StreamItem item_of(const Worker<C>& w, const Task& task) {
     StreamItem item;
-    item.stream = static_cast<LoadOp::Stream>(task.arg(LoadOp::kStream));
-    item.layer = task.layer();
+    item.stream = task.arg(LoadOp::kStream);
     item.unit_bytes = task.arg(LoadOp::kUnitBytes);
     item.unit_pieces = task.stream_unit_pieces();
     item.route_parity = w.route_parity(task.arg(LoadOp::kRouteSlot));
@@ -100,22 +40,30 @@ struct Body<C, Op::kLoad> {
     if (item.unit_bytes == 0) item.units = 0;
     else if (item.stream == LoadOp::kExpertUpGate || item.stream == LoadOp::kExpertDown)
       item.units = w.experts_hit(item.route_parity);
-    else if (item.stream == LoadOp::kKvPages) item.units = w.pages_in_all(is_sliding(w, item));
+    else if (item.stream == LoadOp::kKvPages) item.units = w.pages_in_all(task.arg(kLoadSliding) != 0);
     return item;
   }
 
-  // Issues the item's chunks of this warp. One lane.
-  static BOREAS_DEVICE void issue(Worker<C>& w, const StreamItem& item, int32_t item_first, ProducerTurn& turn,
-                                  uint64_t policy) {
+  // Issues the item's chunks of this warp, by its first lane.
+  static BOREAS_DEVICE void issue(Worker<C>& w, const Task& task, const StreamItem& item, int32_t item_first,
+                                  ProducerTurn& turn, uint64_t policy) {
+    const Source source = source_of(task);
+    if (w.lane() != 0) return;
     const int32_t end = item_first + item.chunks();
     if (!turn.has_chunk_before(end)) return;
-    if (item.stream == LoadOp::kKvPages) issue_pages(w, item, item_first, end, turn, policy);
-    else issue_weights(w, item, item_first, end, turn, policy);
+    if (item.stream == LoadOp::kKvPages) issue_pages(w, item, source, item_first, end, turn, policy);
+    else issue_weights(w, item, source, item_first, end, turn, policy);
   }
 
  private:
-  static BOREAS_DEVICE bool is_sliding(const Worker<C>& w, const StreamItem& item) {
-    return w.params.layers[item.layer].sliding != 0;
+  struct Source {  // DeviceLoadArg
+    uint64_t from;
+    int32_t stride, piece_bytes;
+  };
+  static BOREAS_DEVICE Source source_of(const Task& task) {
+    const uint64_t low = static_cast<uint32_t>(task.arg(kLoadFromLow)),
+                   high = static_cast<uint32_t>(task.arg(kLoadFromHigh));
+    return {low | high << 32, task.arg(kLoadStride), task.arg(kLoadPieceBytes)};
   }
 
   static BOREAS_DEVICE uint32_t stage_address(const Worker<C>& w, const ProducerTurn& turn) {
@@ -150,20 +98,24 @@ struct Body<C, Op::kLoad> {
   };
 
   // Both pieces of a chunk in one copy where they are of one unit, else two.
-  static BOREAS_DEVICE void issue_weights(Worker<C>& w, const StreamItem& item, int32_t item_first, int32_t end,
-                                          ProducerTurn& turn, uint64_t policy) {
-    const UnitAddresses units = unit_addresses(w, item);
-    const bool full = item.has_full_pieces();
+  static BOREAS_DEVICE void issue_weights(Worker<C>& w, const StreamItem& item, const Source& source,
+                                          int32_t item_first, int32_t end, ProducerTurn& turn, uint64_t policy) {
+    const uint8_t* first_unit = w.params.weights + source.from;
+    const auto unit_of = [&](int32_t unit) {
+      return source.stride == 0
+                 ? first_unit
+                 : first_unit + static_cast<uint64_t>(w.expert_id(item.route_parity, unit)) * source.stride;
+    };
     const int32_t credits = w.params.credits[item.stream], step = kPiecesPerChunk * w.params.producers;
     PieceCursor at;
     at.step(item, kPiecesPerChunk * (turn.chunk() - item_first));
     BOREAS_NO_UNROLL
     while (turn.has_chunk_before(end)) {
-      const uint8_t* unit = units.of(w, item, at.unit);
+      const uint8_t* unit = unit_of(at.unit);
       PieceCursor next = at;
       next.step(item, 1);
-      const PiecePlace first = place_of(item, full, at.piece);
-      const PiecePlace second = next.unit < item.units ? place_of(item, full, next.piece) : PiecePlace{};
+      const PiecePlace first = place_of(item, source, at.piece);
+      const PiecePlace second = next.unit < item.units ? place_of(item, source, next.piece) : PiecePlace{};
       wait_for_stage(w, item, credits, turn);
       const uint32_t stage = stage_address(w, turn), barrier = full_barrier(w, turn);
       const uint32_t first_bytes = static_cast<uint32_t>(first.bytes);
@@ -172,28 +124,29 @@ struct Body<C, Op::kLoad> {
       bulk_copy(stage, unit + first.offset, together ? first_bytes + static_cast<uint32_t>(second.bytes) : first_bytes,
                 barrier, policy);
       if (!together && second.bytes > 0)
-        bulk_copy(stage + first_bytes, units.of(w, item, next.unit) + second.offset,
-                  static_cast<uint32_t>(second.bytes), barrier, policy);
+        bulk_copy(stage + first_bytes, unit_of(next.unit) + second.offset, static_cast<uint32_t>(second.bytes), barrier,
+                  policy);
       turn.advance();
       if (turn.has_chunk_before(end)) at.step(item, step);
     }
   }
-  static BOREAS_DEVICE PiecePlace place_of(const StreamItem& item, bool full, int32_t piece) {
-    if (full) return {int64_t{piece} * kPieceBytes, kPieceBytes};
+  static BOREAS_DEVICE PiecePlace place_of(const StreamItem& item, const Source& source, int32_t piece) {
+    if (C::kEqualPieces || source.piece_bytes > 0) return {piece * source.piece_bytes, source.piece_bytes};
     const int32_t columns = stream_columns<C>(item.stream);
     return piece_place(item.unit_bytes / (columns * 2), columns, piece);
   }
 
-  static BOREAS_DEVICE void issue_pages(Worker<C>& w, const StreamItem& item, int32_t item_first, int32_t end,
-                                        ProducerTurn& turn, uint64_t policy) {
-    const bool sliding = is_sliding(w, item);
+  static BOREAS_DEVICE void issue_pages(Worker<C>& w, const StreamItem& item, const Source& source, int32_t item_first,
+                                        int32_t end, ProducerTurn& turn, uint64_t policy) {
+    const bool sliding = source.stride != 0;
+    const uint8_t* pool = (sliding ? w.params.pages_sliding : w.params.pages_full) + source.from;
+    const uint64_t page_bytes = sliding ? w.params.page_bytes_sliding : w.params.page_bytes_full;
     const int32_t credits = w.params.credits[item.stream];
     const uint32_t list = w.page_list(sliding);
     BOREAS_NO_UNROLL
     for (; turn.has_chunk_before(end); turn.advance()) {
       const int32_t chunk = turn.chunk() - item_first;
-      const int32_t id = static_cast<int32_t>(load_half(list + chunk / 2 * 2));
-      const uint8_t* from = w.page(id, sliding, item.layer) + chunk % 2 * kKvHalfBytes;
+      const uint8_t* from = pool + load_half(list + chunk / 2 * 2) * page_bytes + chunk % 2 * kKvHalfBytes;
       wait_for_stage(w, item, credits, turn);
       const uint32_t barrier = full_barrier(w, turn);
       mbarrier_arrive_expect(barrier, kKvHalfBytes);

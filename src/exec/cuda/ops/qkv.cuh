@@ -17,11 +17,12 @@ struct Body<C, Op::kQkv> {
     const bool rope = task.arg(QkvOp::kRope) != 0;
     if (count == 0) return;
     stream_products<C::kHidden, 0, kHeights>(
-        w, stream, 1, count, rows_operand(w, Slot::kNormed), [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
+        w, stream, 1, count, rows_operand(w, Slot::kNormed), [&](int32_t begin, int32_t rows, const auto& sums) {
           for (int32_t i = w.consumer_thread(); i < rows / 2 * w.rows(); i += kConsumerThreads) {
             const auto [pair, row] = w.by_rows(i);
             const int32_t value = begin + 2 * pair;
-            float even = sums.sum(2 * pair * w.rows() + row), odd = sums.sum((2 * pair + 1) * w.rows() + row);
+            float even = sums.sum(2 * pair * w.rows() + row, count, value);
+            float odd = sums.sum((2 * pair + 1) * w.rows() + row, count, value + 1);
             if (rope && value < q.count + k.count) {
               const int32_t dim = (value < q.count ? q.first + value : k.first + value - q.count) % kHeadDim;
               const float cosine = w.params.rope[row][dim / 2][0], sine = w.params.rope[row][dim / 2][1];

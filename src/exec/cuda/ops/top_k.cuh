@@ -101,8 +101,9 @@ struct Body<C, Op::kTopK> {
     int32_t index = 0;
     BOREAS_UNROLL
     for (int32_t q = 0; q < kPerLane; ++q) {
-      if (q < expert / 32) index += bits_set(all[q]);
-      if (q == expert / 32) index += bits_set(all[q] & ((1u << expert % 32) - 1));
+      // A mask and no choice of word: the compiler would index the array, in memory.
+      const uint32_t before = q < expert / 32 ? ~0u : q == expert / 32 ? (1u << expert % 32) - 1 : 0u;
+      index += bits_set(all[q] & before);
     }
     return index;
   }
@@ -120,14 +121,21 @@ struct Body<C, Op::kTopK> {
       const uint32_t experts = w.scratch(&ScratchMap::experts);
       store_shared_32(experts, load_shared_32(experts) + static_cast<uint32_t>(count));
     }
-    const int32_t bytes = w.rows() * C::kExpertsPerToken * w.rows();
-    for (int32_t i = w.lane() * 4; i < bytes; i += 128)
-      store_shared_32(table + w.params.scratch.route_choices + i, ~0u);
+    if (!C::kOneRow) {
+      const int32_t bytes = w.rows() * C::kExpertsPerToken * w.rows();
+      for (int32_t i = w.lane() * 4; i < bytes; i += 128)
+        store_shared_32(table + w.params.scratch.route_choices + i, ~0u);
+    }
     BOREAS_UNROLL
     for (int32_t q = 0; q < kPerLane; ++q)
       if (all[q] >> w.lane() & 1)
         store_byte(table + kRouteExperts + index_of(all, w.lane() + 32 * q), w.lane() + 32 * q);
     warp_sync();
+    if constexpr (!C::kOneRow || C::kProbed) write_choices(w, layer, slot, all, table);
+  }
+
+  static BOREAS_DEVICE void write_choices(const Worker<C>& w, int32_t layer, int32_t slot,
+                                          const uint32_t (&all)[kPerLane], uint32_t table) {
     BOREAS_NO_UNROLL
     for (int32_t row = 0; row < w.rows(); ++row) {
       if (w.lane() >= C::kExpertsPerToken) continue;

@@ -32,14 +32,16 @@ struct Body<C, Op::kUpGate> {
     const int32_t stride = kRouted ? C::kExpertsPerToken * count : count;
     stream_products<C::kHidden, kRows, kHeights>(
         w, stream, units, 2 * count, rows_operand(w, Slot::kNormed),
-        [&](int32_t begin, int32_t rows, const Partials<C>& sums) {
+        [&](int32_t begin, int32_t rows, const auto& sums) {
           for (int32_t i = w.consumer_thread(); i < rows / 2 * w.rows(); i += kConsumerThreads) {
             const auto [pair, row] = w.by_rows(i);
             const int32_t all = begin / 2 + pair, unit = all / (kRows > 0 ? kRows / 2 : count);
             const int32_t choice = kRouted ? w.choice_of(parity, unit, row) : 0;
             if (choice < 0) continue;
-            const float gate = sums.sum(2 * pair * w.rows() + row), up = sums.sum((2 * pair + 1) * w.rows() + row);
-            put_output(w, row, stride, choice * count + all - unit * count, swiglu(gate, up));
+            const int32_t own = all - unit * count;
+            const float gate = sums.sum(2 * pair * w.rows() + row, 2 * count, 2 * own);
+            const float up = sums.sum((2 * pair + 1) * w.rows() + row, 2 * count, 2 * own + 1);
+            put_output(w, row, stride, choice * count + own, swiglu(gate, up));
           }
         });
   }

@@ -1,0 +1,13 @@
+// The megakernel for one row of the shared goldens' checkpoint on 128 workers; see megakernel.h.
+#include "exec/cuda/megakernel.h"
+
+#include "exec/cuda/megakernel.cuh"
+
+namespace boreas::cuda {
+
+template <>
+const void* megakernel_of<OneRow<Cut<GoldenShape, 128>>>() {
+  return reinterpret_cast<const void*>(&megakernel<OneRow<Cut<GoldenShape, 128>>>);
+}
+
+}  // namespace boreas::cuda
