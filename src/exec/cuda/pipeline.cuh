@@ -41,8 +41,8 @@ class StreamTaker {
   BOREAS_DEVICE uint32_t begin_piece(const StepParams& params, const At& at, int32_t before) {
     return begin_chunk(params, at) + static_cast<uint32_t>(piece_in_chunk() * before);
   }
-  // Whoever wrote into the chunk has called fence_async_proxy(); reads need nothing but the arrival.
   BOREAS_DEVICE void end_chunk(const StepParams& params) {
+    fence_async_proxy();
     warp_sync();
     mbarrier_arrive_if(thread_index() % 32 == 0, barrier(params.scratch.empty));
     turn_.advance();

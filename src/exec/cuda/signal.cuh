@@ -12,9 +12,8 @@
 //   slots       written by one role, announced by an arrival on the slot's mbarrier (release), awaited by its phase's
 //               parity (acquire). The target of a task is a number of arrivals since the kernel began; verify() proved
 //               that a barrier is never a whole parity ahead of a waiter.
-//   ring        bulk copies complete on a stage's `full`. A consumer that has read the stage arrives on `empty`
-//               (release); the producer has waited for that phase (acquire) when it issues the next copy. Who has
-//               written into a stage (new keys and values of a page) orders that before the copy by fence.proxy.async.
+//   ring        bulk copies complete on a stage's `full`; consumers order their reads before the next copy with
+//               fence.proxy.async, then arrive on `empty`.
 //
 // Every wait has a deadline; the first one that passes it fills the fault record and stops the kernel.
 #pragma once

@@ -26,8 +26,9 @@ constexpr float kMinusInfinity = -__builtin_huge_valf();
 constexpr float kScoreScale = kLog2E * 0.08838834764831845f;
 static_assert(kHeadDim == 128, "kScoreScale");
 
-// A maximum of no scores at all: finite, so that weights need no case for it.
-constexpr float kNoScore = -1e30f;
+// A maximum of no scores at all: finite, so that weights need no case for it, and a power of two, so that nothing is
+// rounded when it is scaled.
+constexpr float kNoScore = -0x1p100f;
 
 // 2^((score - maximum) * scale); 0 for a score of -infinity. The maximum is at least kNoScore.
 BOREAS_DEVICE float softmax_weight(float score, float maximum) {
@@ -50,6 +51,7 @@ struct Body<C, Op::kAttention> {
     const bool silent = is_silent(w, task);
     const int32_t half = stream.takes_even_chunks() ? 0 : 1;  // of every page: this group's
     int32_t pages = 0;
+    append(w, sliding, layer, pieces);  // a task reads its slots before it publishes
     const Publication to = begin_publication(w, task);
     BOREAS_NO_UNROLL
     for (int32_t row = 0; row < w.rows(); ++row) {
@@ -67,7 +69,6 @@ struct Body<C, Op::kAttention> {
       }
     }
     stream.end_item(w.params, w.at, pages * kKvPagePieces);
-    append(w, sliding, layer, pieces);  // nobody waits for it before the next launch
   }
 
  private:
@@ -131,7 +132,6 @@ struct Body<C, Op::kAttention> {
       store_shared_16(chunk + k_offset(position, dim), load_half(key));
       store_shared_16(chunk + v_offset(position, dim), load_half(key + kHeadDim * 2));
     }
-    fence_async_proxy();  // before the next copy into this stage
     named_barrier(kAttentionGroupsMeet + w.warp() / kGroupWarps, kGroupThreads);
   }
 
