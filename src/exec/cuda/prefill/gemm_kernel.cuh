@@ -1,0 +1,431 @@
+// The body of every matrix product of prefill: Y^T = W X^T by wgmma, 128 rows of W by up to 256 tokens a tile, one
+// persistent block an SM. gemm.cu launches it. W's fragments go from shared memory to registers as they lie (they are
+// the A operand), X's rows are the B operand.
+//
+//   warpgroup 0  producer  fills a ring of stages (K steps of 64): weights by bulk copies, X by tensor copies, or,
+//   where
+//                          a list names the tokens, by all its threads' own copies of 16 bytes
+//   1, 2         consumer  64 of the 128 rows each, all tokens: loads A of the next stage while MMAs of this one run
+//
+// A stage is full when its bytes have landed (and every producer warp has said so, if they copied), empty when all
+// eight consumer warps have said so after waiting for its MMAs. The sum of an element is one chain over K in ascending
+// order, the same for every width of a tile.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/dtype.h"
+#include "exec/cuda/prefill/gemm_params.h"
+#include "exec/cuda/prefill/gemm_schedule.h"
+#include "exec/cuda/prefill/gemm_tile.h"
+#ifdef BOREAS_EMULATE_DEVICE
+#include <gemm_emulation.h>
+#else
+#include "exec/cuda/prefill/gemm_ptx.cuh"
+#endif
+
+namespace boreas::cuda {
+
+// About a second. No wait of a correct run comes near it: a fault, not a hang.
+constexpr uint64_t kGemmWaitClocksMax = uint64_t{1} << 31;
+BOREAS_DEVICE void gemm_wait(uint32_t barrier, uint32_t parity) {
+  if (mbarrier_try(barrier, parity)) return;
+  const uint64_t begin = clock_now();
+  while (!mbarrier_try(barrier, parity))
+    if (clock_now() - begin > kGemmWaitClocksMax) stop_kernel();
+}
+
+// The ring as one role walks through it.
+struct GemmRing {
+  uint32_t base;  // of shared memory
+  int32_t stage = 0;
+  uint32_t parity = 0;
+
+  BOREAS_DEVICE uint32_t full() const { return base + kGemmBarriers + static_cast<uint32_t>(stage) * 8; }
+  BOREAS_DEVICE uint32_t empty() const { return full() + kGemmStages * 8; }
+  BOREAS_DEVICE uint32_t weights() const { return base + static_cast<uint32_t>(stage * kGemmStageBytes); }
+  BOREAS_DEVICE uint32_t tokens() const { return weights() + kGemmWeightBytes; }
+  BOREAS_DEVICE void advance() {
+    stage = stage + 1 == kGemmStages ? 0 : stage + 1;
+    parity ^= stage == 0 ? 1u : 0u;
+  }
+};
+
+// ---- producer
+
+// What a lane of the producer's first warp copies of a tile's rows, K step after K step.
+template <int32_t kCopiesMax>
+struct WeightCopies {
+  static constexpr int32_t kEach = kCopiesMax / 32;
+  const std::byte* from[kEach];
+  uint32_t step[kEach], place[kEach];  // place: offset in the stage, bytes in the high half
+
+  BOREAS_DEVICE WeightCopies(const GemmTile& tile, const std::byte* weights, int32_t lane) {
+    BOREAS_UNROLL
+    for (int32_t i = 0; i < kEach; ++i) {
+      const int32_t index = lane + 32 * i;
+      const GemmCopy copy = index < tile.copy_count ? tile.copies[index] : GemmCopy{};
+      from[i] = weights + copy.source;
+      step[i] = copy.step;
+      place[i] = copy.shared | static_cast<uint32_t>(copy.bytes) << 16;
+    }
+  }
+  BOREAS_DEVICE void next(uint32_t stage, uint32_t barrier) {
+    BOREAS_UNROLL
+    for (int32_t i = 0; i < kEach; ++i) {
+      if (place[i] >> 16 != 0) bulk_copy(stage + (place[i] & 0xffff), from[i], place[i] >> 16, barrier);
+      from[i] += step[i];
+    }
+  }
+};
+
+// Rows of X that a list names: thread t copies bytes 16 (t % 8) .. + 15 of a step's 128 of tokens t / 8, + 16, + 32,
+// ... A stage's copies are announced two stages later, when they have landed.
+class TokenCopies {
+ public:
+  static constexpr int32_t kEach = kGemmWidthMax / 16;
+  static constexpr int32_t kLag = 2;
+  static_assert(kLag < kGemmStages);
+
+  BOREAS_DEVICE explicit TokenCopies(int32_t thread)
+      : column_bytes_(thread % 8 * 16),
+        to_(static_cast<uint32_t>(thread / 8 * kGemmStepRowBytes + (thread % 8 ^ thread / 8 % 8) * 16)),
+        token_(thread / 8),
+        lane_(thread % 32) {}
+
+  BOREAS_DEVICE void begin_tile(const GemmParams& params, const GemmWork& work) {
+    width_ = work.width;
+    wanted_ = work.tokens - token_;
+    x_ = reinterpret_cast<const std::byte*>(params.x) + column_bytes_;
+    BOREAS_UNROLL
+    for (int32_t i = 0; i < kEach; ++i)
+      row_bytes_[i] = 16 * i < wanted_ ? static_cast<uint32_t>(params.gather[work.row + token_ + 16 * i]) *
+                                             static_cast<uint32_t>(params.x_row_bytes)
+                                       : 0;
+  }
+  BOREAS_DEVICE void next(uint32_t stage, const GemmRing& ring) {
+    opaque(x_);  // else every row gets a pointer of its own, and they do not fit into the registers
+    BOREAS_UNROLL
+    for (int32_t i = 0; i < kEach; ++i)
+      if (i / 4 < width_)
+        copy_16_or_zeros(stage + to_ + static_cast<uint32_t>(i * 16 * kGemmStepRowBytes), x_ + row_bytes_[i],
+                         16 * i < wanted_ ? 16 : 0);
+    x_ += kGemmStepRowBytes;
+    copies_commit();
+    if (++behind_ > kLag) {
+      copies_wait<kLag>();
+      announce(ring, kLag);
+    }
+  }
+  BOREAS_DEVICE void finish(const GemmRing& ring) {
+    copies_wait<0>();
+    while (behind_ > 0) announce(ring, behind_ - 1);
+  }
+
+ private:
+  // The stage that was filled `before` stages before the ring's. Copies of threads are not the copy engine's: the MMAs,
+  // which read like it, see them after this fence.
+  BOREAS_DEVICE void announce(const GemmRing& ring, int32_t before) {
+    fence_async_proxy();
+    warp_sync();
+    const int32_t stage = (ring.stage - before + kGemmStages) % kGemmStages;
+    mbarrier_arrive_if(lane_ == 0, ring.base + kGemmBarriers + static_cast<uint32_t>(stage) * 8);
+    --behind_;
+  }
+
+  const std::byte* x_ = nullptr;  // this thread's 16 bytes of the K step in row 0
+  int32_t column_bytes_;
+  uint32_t to_;
+  int32_t token_, lane_, behind_ = 0;
+  int32_t width_ = 0, wanted_ = 0;  // of the tile: steps of tokens; wanted ones from this thread's first on
+  uint32_t row_bytes_[kEach];       // where the rows begin
+};
+
+template <bool kGather>
+BOREAS_DEVICE void gemm_produce(const GemmParams& params, const GemmSchedule& schedule, uint32_t base, int32_t works) {
+  const int32_t thread = thread_index(), lane = thread % 32;
+  const bool first_warp = thread < 32;
+  if (!kGather && !first_warp) return;
+  GemmRing ring{base};
+  ring.parity = 1;  // the first pass over the ring waits for nobody
+  TokenCopies token_copies(thread);
+  BOREAS_NO_UNROLL
+  for (int32_t index = block_index(); index < works; index += params.blocks) {
+    const GemmWork work = work_at(schedule, params.groups, params.row_tiles, params.width, index);
+    const GemmTile& tile = params.tiles[work.row_tile];
+    WeightCopies<kGather ? kGemmExpertCopiesMax : kGemmCopiesMax> weight_copies(
+        tile, params.weights + work.group * params.group_stride, lane);
+    const int32_t token_bytes = kGather ? 0 : work.width * kGemmBoxBytes;
+    const uint32_t bytes = static_cast<uint32_t>(tile.bytes + token_bytes);
+    if (kGather) token_copies.begin_tile(params, work);
+    BOREAS_NO_UNROLL
+    for (int32_t k_step = 0; k_step < params.k_steps; ++k_step) {
+      gemm_wait(ring.empty(), ring.parity);
+      if (first_warp) {
+        if (lane == 0) mbarrier_arrive_expect(ring.full(), bytes);
+        if (!kGather && lane < work.width)
+          tensor_copy(ring.tokens() + static_cast<uint32_t>(lane * kGemmBoxBytes), params.tensor_map,
+                      k_step * kGemmStepColumns, work.row + lane * kGemmWidthStep, ring.full());
+        weight_copies.next(ring.weights(), ring.full());
+      }
+      if (kGather) token_copies.next(ring.tokens(), ring);
+      ring.advance();
+    }
+  }
+  if (kGather) {
+    ring.stage = (ring.stage + kGemmStages - 1) % kGemmStages;  // the last one filled
+    token_copies.finish(ring);
+  }
+}
+
+// ---- consumer
+
+// Where a lane finds its two rows of A, g and g + 8 of its warp's 16, in a stage.
+template <bool kRowLoads>
+struct FragmentLane {
+  uint32_t first, second;            // of the first block
+  uint32_t first_step, second_step;  // to the other block
+  bool tall;                         // kRowLoads: the first row's tile, else the fragment is one
+  bool second_tall;
+
+  BOREAS_DEVICE FragmentLane(const GemmTile& tile, int32_t row, int32_t lane) {
+    const uint32_t column = static_cast<uint32_t>(lane % 4 * 16);
+    const GemmSlot low = tile.slots[row + lane / 4], high = tile.slots[row + lane / 4 + 8];
+    tall = low.step == kTallStep;
+    second_tall = high.step == kTallStep;
+    first = low.shared + column;
+    first_step = low.step;
+    second = !kRowLoads && tall ? first + kTallStep / 2 : high.shared + column;
+    second_step = high.step;
+  }
+
+  // A of the two MMAs of a block of 32 columns. Tall tiles lie as registers; of short ones a lane has 16 bytes a row.
+  BOREAS_DEVICE void load(uint32_t* a, uint32_t stage, uint32_t block) const {
+    const uint32_t at = stage + first + block * first_step, at_second = stage + second + block * second_step;
+    if constexpr (kRowLoads) {
+      load_row(a, at, tall);
+      load_row(a + 1, at_second, second_tall);
+    } else {
+      const Vec4 p = load_shared_128(at), q = load_shared_128(at_second);
+      a[0] = p.x;
+      a[1] = tall ? p.y : q.x;
+      a[2] = tall ? p.z : p.y;
+      a[3] = tall ? p.w : q.y;
+      a[4] = tall ? q.x : p.z;
+      a[5] = tall ? q.y : q.z;
+      a[6] = tall ? q.z : p.w;
+      a[7] = q.w;
+    }
+  }
+
+ private:
+  BOREAS_DEVICE static void load_row(uint32_t* a, uint32_t at, bool tall_row) {
+    a[0] = load_shared_32(at);
+    a[2] = load_shared_32(at + (tall_row ? 8 : 4));
+    a[4] = load_shared_32(at + (tall_row ? kTallStep / 2 : 8));
+    a[6] = load_shared_32(at + (tall_row ? kTallStep / 2 + 8 : 12));
+  }
+};
+
+// Everything a consumer thread knows beside its sums.
+struct GemmConsumer {
+  const GemmParams& params;
+  GemmRing ring;
+  int32_t half, warp, lane;  // half of the tile's rows = warpgroup; warp of it
+
+  BOREAS_DEVICE uint32_t staging() const {
+    return ring.base + kGemmStaging + static_cast<uint32_t>(half * kGemmStagingBytes);
+  }
+  BOREAS_DEVICE int32_t thread() const { return warp * 32 + lane; }
+  BOREAS_DEVICE void meet() const { named_barrier(1 + half, 128); }
+};
+
+// Sums of a thread: of the widest tile; narrower ones use the first.
+using GemmSums = float[kGemmWidthMax / 2];
+
+// One block of 32 columns: its MMAs are issued behind those of the block before, which then are waited for.
+template <int kWidth, class Fragments>
+BOREAS_DEVICE void multiply_block(const GemmConsumer& c, const Fragments& fragments, GemmSums& sums, uint32_t (&a)[8],
+                                  uint32_t block) {
+  fragments.load(a, c.ring.weights(), block);
+  const uint64_t b = descriptor_of(c.ring.tokens()) + 2 * kDescriptorK * block;
+  wgmma_fence();
+  wgmma(reinterpret_cast<float(&)[kWidth / 2]>(sums), a, b);
+  wgmma(reinterpret_cast<float(&)[kWidth / 2]>(sums), a + 4, b + kDescriptorK);
+  wgmma_commit();
+  wgmma_wait<1>();
+}
+
+template <int kWidth, class Fragments>
+BOREAS_DEVICE void multiply_tile(GemmConsumer& c, const Fragments& fragments, GemmSums& sums) {
+  uint32_t a[2][8], previous = 0;
+  BOREAS_NO_UNROLL
+  for (int32_t k_step = 0; k_step < c.params.k_steps; ++k_step) {
+    gemm_wait(c.ring.full(), c.ring.parity);
+    multiply_block<kWidth>(c, fragments, sums, a[0], 0);
+    mbarrier_arrive_if(k_step > 0 && c.lane == 0, previous);  // the stage before: all of its MMAs are done
+    multiply_block<kWidth>(c, fragments, sums, a[1], 1);
+    previous = c.ring.empty();
+    c.ring.advance();
+  }
+  wgmma_wait<0>();
+  BOREAS_UNROLL
+  for (int32_t i = 0; i < kWidth / 2; ++i) opaque(sums[i]);
+  mbarrier_arrive_if(c.lane == 0, previous);
+}
+
+// ---- epilogues: sums[4 j + i] is row g (i < 2) or g + 8 of the warp's 16, token 8 j + 2 (lane % 4) + i % 2.
+
+BOREAS_DEVICE void store_floats(const GemmConsumer& c, const GemmTile& tile, const GemmWork& work,
+                                const GemmSums& sums) {
+  const int32_t row = c.warp * 16 + c.lane / 4, token = c.lane % 4 * 2;
+  const bool low = row < tile.columns[c.half], high = row + 8 < tile.columns[c.half];
+  float* to =
+      static_cast<float*>(c.params.y) + int64_t{work.row + token} * c.params.columns + tile.column[c.half] + row;
+  BOREAS_UNROLL
+  for (int32_t j = 0; j < kGemmWidthMax / 8; ++j) {
+    if (8 * j >= work.tokens) return;
+    BOREAS_UNROLL
+    for (int32_t i = 0; i < 2; ++i) {
+      float* const at = to + i * c.params.columns;
+      const bool wanted = 8 * j + token + i < work.tokens;
+      if (wanted && low) at[0] = sums[4 * j + i];
+      if (wanted && high) at[8] = sums[4 * j + 2 + i];
+    }
+    to += int64_t{8} * c.params.columns;
+  }
+}
+
+// Staged rows of kUnits 16-byte units, one a token, to Y: neighbouring threads store neighbouring bytes.
+template <int32_t kUnits, class Place>
+BOREAS_DEVICE void store_staged(const GemmConsumer& c, const GemmTile& tile, const GemmWork& work, int32_t token_first,
+                                int32_t tokens, Place place) {
+  const int32_t unit = c.thread() % kUnits;
+  if (unit * 8 >= tile.columns[c.half]) return;
+  const int32_t end = least(tokens, work.tokens - token_first);
+  bf16* const y = static_cast<bf16*>(c.params.y) + tile.column[c.half] + unit * 8;
+  for (int32_t token = c.thread() / kUnits; token < end; token += 128 / kUnits) {
+    const Vec4 v = load_shared_128(place(token, unit));
+    store_global_128(y + int64_t{work.row + token_first + token} * c.params.columns, v);
+  }
+}
+
+BOREAS_DEVICE void store_halves(const GemmConsumer& c, const GemmTile& tile, const GemmWork& work,
+                                const GemmSums& sums) {
+  constexpr int32_t kTokens = 128;  // staged at a time
+  const auto place = [&c](int32_t token, int32_t unit) {
+    return c.staging() + static_cast<uint32_t>(token * 128 + (unit ^ token % 8) * 16);
+  };
+  const uint32_t own = place(c.lane / 16 * 8 + c.lane % 8, c.warp * 2 + c.lane / 8 % 2);
+  BOREAS_UNROLL
+  for (int32_t first = 0; first < kGemmWidthMax; first += kTokens) {
+    if (first >= work.tokens) return;
+    c.meet();  // nobody reads what was staged before
+    BOREAS_UNROLL
+    for (int32_t pair = 0; pair < kTokens / 16; ++pair) {
+      const float* const s = sums + first / 2 + 8 * pair;
+      if (first + 16 * pair < work.tokens)
+        store_transposed(own + static_cast<uint32_t>(pair * 16 * 128), pack_bf16(s[0], s[1]), pack_bf16(s[2], s[3]),
+                         pack_bf16(s[4], s[5]), pack_bf16(s[6], s[7]));
+    }
+    c.meet();  // all is staged
+    store_staged<8>(c, tile, work, first, kTokens, place);
+  }
+}
+
+constexpr float kGemmLog2E = 1.4426950408889634f;
+BOREAS_DEVICE float gemm_swiglu(float gate, float up) {
+  return divide_approximate(gate, 1.0f + exp2_approximate(-gate * kGemmLog2E)) * up;
+}
+
+// Rows g and g + 8 are gate and up of one column, in odd rows the other way round (slot_is_gate).
+BOREAS_DEVICE void store_swiglu(const GemmConsumer& c, const GemmTile& tile, const GemmWork& work,
+                                const GemmSums& sums) {
+  const bool swapped = c.lane / 4 % 2 != 0;
+  const auto place = [&c](int32_t token, int32_t unit) {
+    return c.staging() + static_cast<uint32_t>(token * 64 + (unit ^ token / 2 % 4) * 16);
+  };
+  const auto pair = [&](int32_t j) {
+    const float* const s = sums + 4 * j;
+    return pack_bf16(gemm_swiglu(swapped ? s[2] : s[0], swapped ? s[0] : s[2]),
+                     gemm_swiglu(swapped ? s[3] : s[1], swapped ? s[1] : s[3]));
+  };
+  const uint32_t own = place(c.lane, c.warp);
+  c.meet();  // nobody reads what was staged before
+  BOREAS_UNROLL
+  for (int32_t j = 0; j < kGemmWidthMax / 8; j += 4)
+    if (8 * j < work.tokens)
+      store_transposed(own + static_cast<uint32_t>(j * 8 * 64), pair(j), pair(j + 1), pair(j + 2), pair(j + 3));
+  c.meet();  // all is staged
+  store_staged<4>(c, tile, work, 0, kGemmWidthMax, place);
+}
+
+template <GemmResult kResult, bool kRowLoads>
+BOREAS_DEVICE void gemm_consume(const GemmParams& params, const GemmSchedule& schedule, uint32_t base, int32_t works) {
+  const int32_t thread = thread_index() - 128;
+  GemmConsumer c{params, GemmRing{base}, thread / 128, thread / 32 % 4, thread % 32};
+  BOREAS_NO_UNROLL
+  for (int32_t index = block_index(); index < works; index += params.blocks) {
+    const GemmWork work = work_at(schedule, params.groups, params.row_tiles, params.width, index);
+    const GemmTile& tile = params.tiles[work.row_tile];
+    const FragmentLane<kRowLoads> fragments(tile, c.half * kGemmHalfRows + c.warp * 16, c.lane);
+    GemmSums sums;
+    BOREAS_UNROLL
+    for (float& sum : sums) sum = 0.0f;
+    if (work.width == 4) multiply_tile<256>(c, fragments, sums);
+    else if (work.width == 3) multiply_tile<192>(c, fragments, sums);
+    else if (work.width == 2) multiply_tile<128>(c, fragments, sums);
+    else multiply_tile<64>(c, fragments, sums);
+    if constexpr (kResult == GemmResult::kFloats) store_floats(c, tile, work, sums);
+    else if constexpr (kResult == GemmResult::kHalves) store_halves(c, tile, work, sums);
+    else store_swiglu(c, tile, work, sums);
+  }
+}
+
+// ---- the kernel
+
+BOREAS_DEVICE void begin_gemm(const GemmParams& params, GemmSchedule& schedule, uint32_t base, int32_t full_arrivals) {
+  const int32_t thread = thread_index();
+  if (thread == 0) {
+    for (int32_t stage = 0; stage < kGemmStages; ++stage) {
+      mbarrier_init(base + kGemmBarriers + static_cast<uint32_t>(stage) * 8, static_cast<uint32_t>(full_arrivals));
+      mbarrier_init(base + kGemmBarriers + static_cast<uint32_t>(kGemmStages + stage) * 8, kGemmConsumerWarps);
+    }
+    mbarrier_init_done();
+  }
+  if (thread <= params.groups)
+    schedule.first[thread] = params.first != nullptr ? params.first[thread] : thread * params.tokens;
+  block_sync();
+  if (thread < params.groups) cut_group(schedule, thread, params.width);
+  block_sync();
+  if (thread < params.groups) place_group(schedule, params.groups, thread);
+  block_sync();
+}
+
+// Registers a thread, by role: what a warpgroup gives up is what the two others gain.
+constexpr int32_t kGemmRegisters = 168;  // at the start: 65536 over the threads, rounded down to 8
+template <bool kGather>
+struct GemmRegisters {
+  static constexpr int32_t kProducer = kGather ? 72 : 56, kConsumer = kGather ? 216 : 224;
+  static_assert(kProducer + 2 * kConsumer <= 3 * kGemmRegisters, "the second to ask would wait for ever");
+};
+
+// One block of the kernel. kGather: X's rows are those that params.gather lists. kRowLoads: rows of tall tiles may be
+// computed by any slots.
+template <GemmResult kResult, bool kGather, bool kRowLoads>
+BOREAS_DEVICE void run_gemm(const GemmParams& params) {
+  const uint32_t raw = shared_base(), base = (raw + kGemmAlign - 1) / kGemmAlign * kGemmAlign;
+  auto& schedule = *static_cast<GemmSchedule*>(shared_pointer(base + kGemmScheduleAt));
+  begin_gemm(params, schedule, base, kGather ? 1 + kGemmProducerWarps : 1);
+  const int32_t works = work_count(schedule, params.groups, params.row_tiles);
+  if (thread_index() < kGemmProducerWarps * 32) {
+    registers_decrease<GemmRegisters<kGather>::kProducer>();
+    gemm_produce<kGather>(params, schedule, base, works);
+  } else {
+    registers_increase<GemmRegisters<kGather>::kConsumer>();
+    gemm_consume<kResult, kRowLoads>(params, schedule, base, works);
+  }
+}
+
+}  // namespace boreas::cuda
