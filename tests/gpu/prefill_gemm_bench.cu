@@ -1,9 +1,10 @@
 // Times every product of prefill on the North shape and prints a line each: time, TFLOP/s, GB/s of weights. Weights of
-// dense products take turns so that they do not come from the L2 cache.
+// dense products take turns so that they do not come from the L2 cache. Arguments: numbers of tokens.
 #include <cuda_runtime.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <vector>
 
 #include "exec/cuda/shape_testing.h"
@@ -44,15 +45,15 @@ int32_t experts_hit(const MadeGroups& groups) {
   return hit;
 }
 
-void run() {
+void run(const std::vector<int32_t>& token_counts) {
   const PrefillGemmCase c(config_of_shape<NorthShape>(), kTokensMax, kCopies);
   GpuBuffer y(size_t{kTokensMax} * 8 * 2048 * 4);
-  for (int32_t tokens : {64, 128, 512, 2048, 8192}) {
+  for (int32_t tokens : token_counts) {
     const MadeGroups groups = make_groups(tokens, c.config().experts, c.config().experts_per_token, 1);
     GpuBuffer first(groups.first.size() * 4), list(groups.tokens.size() * 4);
     first.set(groups.first.data(), first.bytes());
     list.set(groups.tokens.data(), list.bytes());
-    const ExpertGroups on_gpu = {first.as<int32_t>(), list.as<int32_t>()};
+    const ExpertGroups on_gpu = {first.as<int32_t>(), list.as<int32_t>(), groups.first.back()};
     double layer_us = 0;
     for (int32_t i = 0; i < kGemmMatrices; ++i) {
       const GemmMatrix matrix = static_cast<GemmMatrix>(i);
@@ -78,8 +79,11 @@ void run() {
 }  // namespace
 }  // namespace boreas::cuda
 
-int main() {
+int main(int count, char** values) {
   std::setvbuf(stdout, nullptr, _IOLBF, 1 << 12);  // a run that is cut short shows what it has
-  boreas::cuda::run();
+  std::vector<int32_t> token_counts;
+  for (int i = 1; i < count; ++i) token_counts.push_back(std::clamp(std::atoi(values[i]), 1, boreas::cuda::kTokensMax));
+  if (token_counts.empty()) token_counts = {1, 64, 128, 512, 1024, 2048, 8192};
+  boreas::cuda::run(token_counts);
   return 0;
 }

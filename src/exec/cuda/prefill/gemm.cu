@@ -26,7 +26,8 @@ Error error_of(const char* call, cudaError_t error) {
   } while (0)
 
 // The driver's encoder of tensor maps; the binary links the runtime only.
-Result<decltype(&cuTensorMapEncodeTiled)> tensor_map_encoder() {
+using TensorMapEncoder = decltype(&cuTensorMapEncodeTiled);
+Result<TensorMapEncoder> tensor_map_encoder() {
   constexpr unsigned int kSince = 12000;
   void* entry = nullptr;
   cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
@@ -34,7 +35,32 @@ Result<decltype(&cuTensorMapEncodeTiled)> tensor_map_encoder() {
       cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, kSince, cudaEnableDefault, &found));
   if (found != cudaDriverEntryPointSuccess || entry == nullptr)
     return Error{"the driver has no cuTensorMapEncodeTiled; expected one of CUDA 12 or newer"};
-  return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(entry);
+  return reinterpret_cast<TensorMapEncoder>(entry);
+}
+
+struct TensorBox {
+  CUtensorMapDataType type;
+  int32_t bytes;  // of an element
+  uint32_t columns, rows;
+};
+// Of a row-major [rows][columns] tensor; a box's rows of 128 bytes lie in shared memory with the 128-byte swizzle.
+Status encode_map(TensorMapEncoder encode, const void* device, int64_t rows, int64_t columns, const TensorBox& box,
+                  std::byte* to) {
+  CHECK(reinterpret_cast<uintptr_t>(device) % 16 == 0);
+  CUtensorMap map;
+  const std::array<cuuint64_t, 2> sizes = {static_cast<cuuint64_t>(columns), static_cast<cuuint64_t>(rows)};
+  const std::array<cuuint64_t, 1> row_bytes = {static_cast<cuuint64_t>(columns * box.bytes)};
+  const std::array<cuuint32_t, 2> box_sizes = {box.columns, box.rows}, steps = {1, 1};
+  const CUresult result =
+      encode(&map, box.type, 2, const_cast<void*>(device), sizes.data(), row_bytes.data(), box_sizes.data(),
+             steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result != CUDA_SUCCESS)
+    return Error{"cuTensorMapEncodeTiled of [" + std::to_string(rows) + "][" + std::to_string(columns) + "]: error " +
+                 std::to_string(static_cast<int>(result))};
+  static_assert(sizeof(map) == sizeof(Operand::tensor_map));
+  std::memcpy(to, &map, sizeof(map));
+  return Ok{};
 }
 
 template <GemmResult kResult, bool kGather, bool kRowLoads>
@@ -64,12 +90,14 @@ struct PrefillProducts::State {
 
   const Matrix& at(GemmMatrix matrix) const { return matrices[static_cast<size_t>(matrix)]; }
   // What dense and grouped products share.
-  GemmParams params_of(GemmMatrix matrix, const std::byte* weights, const Operand& x, void* y) const;
+  Result<GemmParams> params_of(const GemmKind& kind, GemmMatrix matrix, const std::byte* weights, const Operand& x,
+                               void* y) const;
   Status dense(const GemmKind& kind, GemmMatrix matrix, StreamHandle stream, const std::byte* weights, const Operand& x,
                int32_t tokens, void* y) const;
   Status grouped(const GemmKind& kind, GemmMatrix matrix, StreamHandle stream, const std::byte* weights,
                  const Operand& x, const ExpertGroups& groups, const int32_t* gather, void* y) const;
 
+  TensorMapEncoder encode = nullptr;
   GemmTile* tables = nullptr;  // of all matrices
   std::array<Matrix, kGemmMatrices> matrices;
   int32_t processors = 0, experts = 0;
@@ -80,6 +108,7 @@ namespace {
 
 Status launch(const GemmKind& kind, int32_t blocks, StreamHandle stream, GemmParams& params) {
   params.blocks = blocks;
+  params.stages = gemm_stages(params.width);
   kind.kernel<<<static_cast<unsigned>(blocks), kGemmThreads, kGemmSharedBytes, stream>>>(params);
   const cudaError_t error = cudaGetLastError();
   if (error != cudaSuccess) return error_of(kind.name, error);
@@ -88,8 +117,8 @@ Status launch(const GemmKind& kind, int32_t blocks, StreamHandle stream, GemmPar
 
 }  // namespace
 
-GemmParams PrefillProducts::State::params_of(GemmMatrix matrix, const std::byte* weights, const Operand& x,
-                                             void* y) const {
+Result<GemmParams> PrefillProducts::State::params_of(const GemmKind& kind, GemmMatrix matrix, const std::byte* weights,
+                                                     const Operand& x, void* y) const {
   const Matrix& m = at(matrix);
   CHECK(x.columns == m.k);
   GemmParams params{};
@@ -100,6 +129,10 @@ GemmParams PrefillProducts::State::params_of(GemmMatrix matrix, const std::byte*
   params.k_steps = m.k / kGemmStepColumns;
   params.y = y;
   params.columns = m.columns;
+  if (kind.kernel == kToFloats.kernel) {  // only whole boxes of rows that exist are stored through it
+    const TensorBox box = {CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 4, kGemmStoreColumns, kGemmStoreTokens};
+    RETURN_IF_ERROR(encode_map(encode, y, kPrefillTokensMax * int64_t{kGemmGroupsMax}, m.columns, box, params.y_map));
+  }
   return params;
 }
 
@@ -107,7 +140,7 @@ Status PrefillProducts::State::dense(const GemmKind& kind, GemmMatrix matrix, St
                                      const std::byte* weights, const Operand& x, int32_t tokens, void* y) const {
   CHECK(tokens >= 0 && tokens <= kPrefillTokensMax && tokens <= x.rows);
   if (tokens == 0) return Ok{};
-  GemmParams params = params_of(matrix, weights, x, y);
+  ASSIGN_OR_RETURN(GemmParams params, params_of(kind, matrix, weights, x, y));
   params.groups = 1;
   params.tokens = tokens;
   params.width = gemm_width(tokens, params.row_tiles, processors);
@@ -118,11 +151,11 @@ Status PrefillProducts::State::dense(const GemmKind& kind, GemmMatrix matrix, St
 Status PrefillProducts::State::grouped(const GemmKind& kind, GemmMatrix matrix, StreamHandle stream,
                                        const std::byte* weights, const Operand& x, const ExpertGroups& groups,
                                        const int32_t* gather, void* y) const {
-  GemmParams params = params_of(matrix, weights, x, y);
+  ASSIGN_OR_RETURN(GemmParams params, params_of(kind, matrix, weights, x, y));
   params.group_stride = expert_strides[matrix == GemmMatrix::kExpertUpGate ? 0 : 1];
   params.groups = experts;
   params.first = groups.first;
-  params.width = kGemmWidthMax;
+  params.width = gemm_group_width(groups.assignments, experts);
   params.x = x.device;
   params.gather = gather;
   params.x_row_bytes = x.columns * 2;
@@ -131,22 +164,10 @@ Status PrefillProducts::State::grouped(const GemmKind& kind, GemmMatrix matrix, 
 
 Result<Operand> make_operand(const bf16* device, int32_t rows, int32_t columns) {
   CHECK(rows > 0 && columns > 0 && columns % kGemmStepColumns == 0);
-  CHECK(reinterpret_cast<uintptr_t>(device) % 16 == 0);
-  ASSIGN_OR_RETURN(const auto encode, tensor_map_encoder());
+  ASSIGN_OR_RETURN(const TensorMapEncoder encode, tensor_map_encoder());
   Operand operand{device, rows, columns};
-  CUtensorMap map;
-  const std::array<cuuint64_t, 2> sizes = {static_cast<cuuint64_t>(columns), static_cast<cuuint64_t>(rows)};
-  const std::array<cuuint64_t, 1> row_bytes = {static_cast<cuuint64_t>(columns) * sizeof(bf16)};
-  const std::array<cuuint32_t, 2> box = {kGemmStepColumns, kGemmWidthStep}, steps = {1, 1};
-  const CUresult result =
-      encode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<bf16*>(device), sizes.data(), row_bytes.data(),
-             box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (result != CUDA_SUCCESS)
-    return Error{"cuTensorMapEncodeTiled of [" + std::to_string(rows) + "][" + std::to_string(columns) +
-                 "] bf16: error " + std::to_string(static_cast<int>(result))};
-  static_assert(sizeof(map) == sizeof(operand.tensor_map));
-  std::memcpy(operand.tensor_map.data(), &map, sizeof(map));
+  const TensorBox box = {CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, kGemmStepColumns, kGemmWidthStep};
+  RETURN_IF_ERROR(encode_map(encode, device, rows, columns, box, operand.tensor_map.data()));
   return operand;
 }
 
@@ -158,6 +179,7 @@ Result<std::unique_ptr<PrefillProducts>> PrefillProducts::make(const ModelConfig
     return Error{"prefill has lists for " + std::to_string(kGemmGroupsMax) + " experts, the model has " +
                  std::to_string(config.experts)};
   auto state = std::make_unique<State>();
+  ASSIGN_OR_RETURN(state->encode, tensor_map_encoder());
   int device = 0;
   RETURN_IF_CUDA_ERROR(cudaGetDevice(&device));
   RETURN_IF_CUDA_ERROR(cudaDeviceGetAttribute(&state->processors, cudaDevAttrMultiProcessorCount, device));

@@ -45,6 +45,7 @@ Result<Operand> make_operand(const bf16* device, int32_t rows, int32_t columns);
 struct ExpertGroups {
   const int32_t* first = nullptr;   // [experts + 1], ascending from 0
   const int32_t* tokens = nullptr;  // [first[experts]], each below the X's rows
+  int32_t assignments = 0;          // on the host: first[experts], or more; for speed only, 0 if not known
 };
 
 class PrefillProducts {

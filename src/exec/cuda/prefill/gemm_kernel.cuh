@@ -39,46 +39,46 @@ BOREAS_DEVICE void gemm_wait(uint32_t barrier, uint32_t parity) {
 // The ring as one role walks through it.
 struct GemmRing {
   uint32_t base;  // of shared memory
+  int32_t stages, stage_bytes;
   int32_t stage = 0;
   uint32_t parity = 0;
 
-  BOREAS_DEVICE uint32_t full() const { return base + kGemmBarriers + static_cast<uint32_t>(stage) * 8; }
-  BOREAS_DEVICE uint32_t empty() const { return full() + kGemmStages * 8; }
-  BOREAS_DEVICE uint32_t weights() const { return base + static_cast<uint32_t>(stage * kGemmStageBytes); }
+  BOREAS_DEVICE GemmRing(const GemmParams& params, uint32_t shared)
+      : base(shared), stages(params.stages), stage_bytes(gemm_stage_bytes(params.width)) {}
+  BOREAS_DEVICE uint32_t full_of(int32_t which) const {
+    return base + kGemmBarriers + static_cast<uint32_t>(which) * 8;
+  }
+  BOREAS_DEVICE uint32_t full() const { return full_of(stage); }
+  BOREAS_DEVICE uint32_t empty() const { return full() + kGemmStagesMax * 8; }
+  BOREAS_DEVICE uint32_t weights() const { return base + static_cast<uint32_t>(stage * stage_bytes); }
   BOREAS_DEVICE uint32_t tokens() const { return weights() + kGemmWeightBytes; }
   BOREAS_DEVICE void advance() {
-    stage = stage + 1 == kGemmStages ? 0 : stage + 1;
+    stage = stage + 1 == stages ? 0 : stage + 1;
     parity ^= stage == 0 ? 1u : 0u;
   }
 };
 
 // ---- producer
 
-// What a lane of the producer's first warp copies of a tile's rows, K step after K step.
-template <int32_t kCopiesMax>
-struct WeightCopies {
-  static constexpr int32_t kEach = kCopiesMax / 32;
-  const std::byte* from[kEach];
-  uint32_t step[kEach], place[kEach];  // place: offset in the stage, bytes in the high half
+// What a thread copies of a tile's rows, K step after K step. Neighbouring copies go to different warps.
+struct WeightCopy {
+  const std::byte* from;
+  uint32_t step, shared, bytes;
 
-  BOREAS_DEVICE WeightCopies(const GemmTile& tile, const std::byte* weights, int32_t lane) {
-    BOREAS_UNROLL
-    for (int32_t i = 0; i < kEach; ++i) {
-      const int32_t index = lane + 32 * i;
-      const GemmCopy copy = index < tile.copy_count ? tile.copies[index] : GemmCopy{};
-      from[i] = weights + copy.source;
-      step[i] = copy.step;
-      place[i] = copy.shared | static_cast<uint32_t>(copy.bytes) << 16;
-    }
+  BOREAS_DEVICE WeightCopy(const GemmTile& tile, const std::byte* weights, int32_t thread) {
+    const int32_t index = thread % 32 * kGemmProducerWarps + thread / 32;
+    const GemmCopy copy = index < tile.copy_count ? tile.copies[index] : GemmCopy{};
+    from = weights + copy.source;
+    step = copy.step;
+    shared = copy.shared;
+    bytes = copy.bytes;
   }
   BOREAS_DEVICE void next(uint32_t stage, uint32_t barrier) {
-    BOREAS_UNROLL
-    for (int32_t i = 0; i < kEach; ++i) {
-      if (place[i] >> 16 != 0) bulk_copy(stage + (place[i] & 0xffff), from[i], place[i] >> 16, barrier);
-      from[i] += step[i];
-    }
+    if (bytes > 0) bulk_copy(stage + shared, from, bytes, barrier);
+    from += step;
   }
 };
+static_assert(kGemmCopiesMax == kGemmProducerWarps * 32);
 
 // Rows of X that a list names: thread t copies bytes 16 (t % 8) .. + 15 of a step's 128 of tokens t / 8, + 16, + 32,
 // ... A stage's copies are announced two stages later, when they have landed.
@@ -86,7 +86,7 @@ class TokenCopies {
  public:
   static constexpr int32_t kEach = kGemmWidthMax / 16;
   static constexpr int32_t kLag = 2;
-  static_assert(kLag < kGemmStages);
+  static_assert(kLag + 1 < gemm_stages(kGemmWidthMax), "consumers let a stage go when they have the next one");
 
   BOREAS_DEVICE explicit TokenCopies(int32_t thread)
       : column_bytes_(thread % 8 * 16),
@@ -129,8 +129,8 @@ class TokenCopies {
   BOREAS_DEVICE void announce(const GemmRing& ring, int32_t before) {
     fence_async_proxy();
     warp_sync();
-    const int32_t stage = (ring.stage - before + kGemmStages) % kGemmStages;
-    mbarrier_arrive_if(lane_ == 0, ring.base + kGemmBarriers + static_cast<uint32_t>(stage) * 8);
+    const int32_t stage = ring.stage - before;
+    mbarrier_arrive_if(lane_ == 0, ring.full_of(stage < 0 ? stage + ring.stages : stage));
     --behind_;
   }
 
@@ -144,37 +144,32 @@ class TokenCopies {
 
 template <bool kGather>
 BOREAS_DEVICE void gemm_produce(const GemmParams& params, const GemmSchedule& schedule, uint32_t base, int32_t works) {
-  const int32_t thread = thread_index(), lane = thread % 32;
-  const bool first_warp = thread < 32;
-  if (!kGather && !first_warp) return;
-  GemmRing ring{base};
+  const int32_t thread = thread_index(), lane = thread % 32, warp = thread / 32;
+  GemmRing ring(params, base);
   ring.parity = 1;  // the first pass over the ring waits for nobody
   TokenCopies token_copies(thread);
   BOREAS_NO_UNROLL
   for (int32_t index = block_index(); index < works; index += params.blocks) {
     const GemmWork work = work_at(schedule, params.groups, params.row_tiles, params.width, index);
     const GemmTile& tile = params.tiles[work.row_tile];
-    WeightCopies<kGather ? kGemmExpertCopiesMax : kGemmCopiesMax> weight_copies(
-        tile, params.weights + work.group * params.group_stride, lane);
+    WeightCopy weight_copy(tile, params.weights + work.group * params.group_stride, thread);
     const int32_t token_bytes = kGather ? 0 : work.width * kGemmBoxBytes;
     const uint32_t bytes = static_cast<uint32_t>(tile.bytes + token_bytes);
     if (kGather) token_copies.begin_tile(params, work);
     BOREAS_NO_UNROLL
     for (int32_t k_step = 0; k_step < params.k_steps; ++k_step) {
       gemm_wait(ring.empty(), ring.parity);
-      if (first_warp) {
-        if (lane == 0) mbarrier_arrive_expect(ring.full(), bytes);
-        if (!kGather && lane < work.width)
-          tensor_copy(ring.tokens() + static_cast<uint32_t>(lane * kGemmBoxBytes), params.tensor_map,
-                      k_step * kGemmStepColumns, work.row + lane * kGemmWidthStep, ring.full());
-        weight_copies.next(ring.weights(), ring.full());
-      }
+      if (thread == 0) mbarrier_arrive_expect(ring.full(), bytes);  // before or after what others' copies bring
+      if (!kGather && lane == 0 && warp < work.width)
+        tensor_copy(ring.tokens() + static_cast<uint32_t>(warp * kGemmBoxBytes), params.tensor_map,
+                    k_step * kGemmStepColumns, work.row + warp * kGemmWidthStep, ring.full());
+      weight_copy.next(ring.weights(), ring.full());
       if (kGather) token_copies.next(ring.tokens(), ring);
       ring.advance();
     }
   }
   if (kGather) {
-    ring.stage = (ring.stage + kGemmStages - 1) % kGemmStages;  // the last one filled
+    ring.stage = ring.stage == 0 ? ring.stages - 1 : ring.stage - 1;  // the last one filled
     token_copies.finish(ring);
   }
 }
@@ -233,6 +228,7 @@ struct GemmConsumer {
   const GemmParams& params;
   GemmRing ring;
   int32_t half, warp, lane;  // half of the tile's rows = warpgroup; warp of it
+  uint32_t store_part = 0;   // of the staging, where fp32 goes next: 0 or 1
 
   BOREAS_DEVICE uint32_t staging() const {
     return ring.base + kGemmStaging + static_cast<uint32_t>(half * kGemmStagingBytes);
@@ -275,44 +271,93 @@ BOREAS_DEVICE void multiply_tile(GemmConsumer& c, const Fragments& fragments, Ge
   mbarrier_arrive_if(c.lane == 0, previous);
 }
 
+// A tile as a consumer thread sees it.
+template <bool kRowLoads>
+struct GemmTask {
+  GemmWork work;
+  FragmentLane<kRowLoads> fragments;
+  int32_t column, columns;  // of Y, of its half
+
+  BOREAS_DEVICE GemmTask(const GemmConsumer& c, const GemmSchedule& schedule, int32_t index)
+      : work(work_at(schedule, c.params.groups, c.params.row_tiles, c.params.width, index)),
+        fragments(c.params.tiles[work.row_tile], c.half * kGemmHalfRows + c.warp * 16, c.lane),
+        column(c.params.tiles[work.row_tile].column[c.half]),
+        columns(c.params.tiles[work.row_tile].columns[c.half]) {}
+};
+
 // ---- epilogues: sums[4 j + i] is row g (i < 2) or g + 8 of the warp's 16, token 8 j + 2 (lane % 4) + i % 2.
 
-BOREAS_DEVICE void store_floats(const GemmConsumer& c, const GemmTile& tile, const GemmWork& work,
-                                const GemmSums& sums) {
-  const int32_t row = c.warp * 16 + c.lane / 4, token = c.lane % 4 * 2;
-  const bool low = row < tile.columns[c.half], high = row + 8 < tile.columns[c.half];
-  float* to =
-      static_cast<float*>(c.params.y) + int64_t{work.row + token} * c.params.columns + tile.column[c.half] + row;
+// 32 tokens by a tensor copy, which must not touch tokens of others: all of them are wanted.
+template <class Task>
+BOREAS_DEVICE void store_floats_staged(GemmConsumer& c, const Task& task, const float* sums, int32_t token_first) {
+  const int32_t g = c.lane / 4, token = c.lane % 4 * 2;
+  const uint32_t part = c.staging() + c.store_part * 2 * kGemmStoreBytes;
+  const uint32_t box = part + static_cast<uint32_t>(c.warp / 2 * kGemmStoreBytes + token * 128 + g % 4 * 4);
+  if (c.thread() == 0) stores_wait_read<1>();
+  c.meet();  // what this part held before has been read
   BOREAS_UNROLL
-  for (int32_t j = 0; j < kGemmWidthMax / 8; ++j) {
-    if (8 * j >= work.tokens) return;
+  for (int32_t i = 0; i < 4; ++i) {
+    const int32_t unit = c.warp % 2 * 4 + i / 2 * 2 + g / 4;
+    const uint32_t at = box + static_cast<uint32_t>(i % 2 * 128 + (unit ^ (token + i % 2)) * 16);
+    BOREAS_UNROLL
+    for (int32_t j = 0; j < kGemmStoreTokens / 8; ++j)
+      store_shared_sum(at + static_cast<uint32_t>(j * 8 * 128), sums[4 * j + i]);
+  }
+  fence_async_proxy();
+  c.meet();  // all is staged
+  if (c.thread() == 0) {
+    for (int32_t i = 0; i < 2; ++i)
+      tensor_store(c.params.y_map, task.column + i * kGemmStoreColumns, task.work.row + token_first,
+                   part + static_cast<uint32_t>(i * kGemmStoreBytes));
+    stores_commit();
+  }
+  c.store_part ^= 1;
+}
+
+template <class Task>
+BOREAS_DEVICE void store_floats_singly(const GemmConsumer& c, const Task& task, const float* sums,
+                                       int32_t token_first) {
+  const int32_t row = c.warp * 16 + c.lane / 4, token = token_first + c.lane % 4 * 2;
+  float* const y = static_cast<float*>(c.params.y) + int64_t{task.work.row} * c.params.columns + task.column + row;
+  BOREAS_UNROLL
+  for (int32_t j = 0; j < kGemmStoreTokens / 8; ++j) {
     BOREAS_UNROLL
     for (int32_t i = 0; i < 2; ++i) {
-      float* const at = to + i * c.params.columns;
-      const bool wanted = 8 * j + token + i < work.tokens;
-      if (wanted && low) at[0] = sums[4 * j + i];
-      if (wanted && high) at[8] = sums[4 * j + 2 + i];
+      const int32_t at = token + 8 * j + i;
+      const bool wanted = at < task.work.tokens;
+      if (wanted && row < task.columns) y[int64_t{at} * c.params.columns] = sums[4 * j + i];
+      if (wanted && row + 8 < task.columns) y[int64_t{at} * c.params.columns + 8] = sums[4 * j + 2 + i];
     }
-    to += int64_t{8} * c.params.columns;
+  }
+}
+
+template <class Task>
+BOREAS_DEVICE void store_floats(GemmConsumer& c, const Task& task, const GemmSums& sums) {
+  BOREAS_UNROLL
+  for (int32_t first = 0; first < kGemmWidthMax; first += kGemmStoreTokens) {
+    if (first >= task.work.tokens) return;
+    if (task.columns == kGemmHalfRows && first + kGemmStoreTokens <= task.work.tokens)
+      store_floats_staged(c, task, sums + first / 2, first);
+    else store_floats_singly(c, task, sums + first / 2, first);
   }
 }
 
 // Staged rows of kUnits 16-byte units, one a token, to Y: neighbouring threads store neighbouring bytes.
-template <int32_t kUnits, class Place>
-BOREAS_DEVICE void store_staged(const GemmConsumer& c, const GemmTile& tile, const GemmWork& work, int32_t token_first,
-                                int32_t tokens, Place place) {
+template <int32_t kUnits, class Task, class Place>
+BOREAS_DEVICE void store_staged(const GemmConsumer& c, const Task& task, int32_t token_first, int32_t tokens,
+                                Place place) {
   const int32_t unit = c.thread() % kUnits;
-  if (unit * 8 >= tile.columns[c.half]) return;
-  const int32_t end = least(tokens, work.tokens - token_first);
-  bf16* const y = static_cast<bf16*>(c.params.y) + tile.column[c.half] + unit * 8;
+  if (unit * 8 >= task.columns) return;
+  const int32_t end = least(tokens, task.work.tokens - token_first);
+  bf16* const y = static_cast<bf16*>(c.params.y) + task.column + unit * 8;
   for (int32_t token = c.thread() / kUnits; token < end; token += 128 / kUnits) {
     const Vec4 v = load_shared_128(place(token, unit));
-    store_global_128(y + int64_t{work.row + token_first + token} * c.params.columns, v);
+    store_global_128(y + int64_t{task.work.row + token_first + token} * c.params.columns, v);
   }
 }
 
-BOREAS_DEVICE void store_halves(const GemmConsumer& c, const GemmTile& tile, const GemmWork& work,
-                                const GemmSums& sums) {
+template <class Task>
+BOREAS_DEVICE void store_halves(const GemmConsumer& c, const Task& task, const GemmSums& sums) {
   constexpr int32_t kTokens = 128;  // staged at a time
   const auto place = [&c](int32_t token, int32_t unit) {
     return c.staging() + static_cast<uint32_t>(token * 128 + (unit ^ token % 8) * 16);
@@ -320,17 +365,17 @@ BOREAS_DEVICE void store_halves(const GemmConsumer& c, const GemmTile& tile, con
   const uint32_t own = place(c.lane / 16 * 8 + c.lane % 8, c.warp * 2 + c.lane / 8 % 2);
   BOREAS_UNROLL
   for (int32_t first = 0; first < kGemmWidthMax; first += kTokens) {
-    if (first >= work.tokens) return;
+    if (first >= task.work.tokens) return;
     c.meet();  // nobody reads what was staged before
     BOREAS_UNROLL
     for (int32_t pair = 0; pair < kTokens / 16; ++pair) {
       const float* const s = sums + first / 2 + 8 * pair;
-      if (first + 16 * pair < work.tokens)
+      if (first + 16 * pair < task.work.tokens)
         store_transposed(own + static_cast<uint32_t>(pair * 16 * 128), pack_bf16(s[0], s[1]), pack_bf16(s[2], s[3]),
                          pack_bf16(s[4], s[5]), pack_bf16(s[6], s[7]));
     }
     c.meet();  // all is staged
-    store_staged<8>(c, tile, work, first, kTokens, place);
+    store_staged<8>(c, task, first, kTokens, place);
   }
 }
 
@@ -340,8 +385,8 @@ BOREAS_DEVICE float gemm_swiglu(float gate, float up) {
 }
 
 // Rows g and g + 8 are gate and up of one column, in odd rows the other way round (slot_is_gate).
-BOREAS_DEVICE void store_swiglu(const GemmConsumer& c, const GemmTile& tile, const GemmWork& work,
-                                const GemmSums& sums) {
+template <class Task>
+BOREAS_DEVICE void store_swiglu(const GemmConsumer& c, const Task& task, const GemmSums& sums) {
   const bool swapped = c.lane / 4 % 2 != 0;
   const auto place = [&c](int32_t token, int32_t unit) {
     return c.staging() + static_cast<uint32_t>(token * 64 + (unit ^ token / 2 % 4) * 16);
@@ -355,32 +400,34 @@ BOREAS_DEVICE void store_swiglu(const GemmConsumer& c, const GemmTile& tile, con
   c.meet();  // nobody reads what was staged before
   BOREAS_UNROLL
   for (int32_t j = 0; j < kGemmWidthMax / 8; j += 4)
-    if (8 * j < work.tokens)
+    if (8 * j < task.work.tokens)
       store_transposed(own + static_cast<uint32_t>(j * 8 * 64), pair(j), pair(j + 1), pair(j + 2), pair(j + 3));
   c.meet();  // all is staged
-  store_staged<4>(c, tile, work, 0, kGemmWidthMax, place);
+  store_staged<4>(c, task, 0, kGemmWidthMax, place);
 }
 
 template <GemmResult kResult, bool kRowLoads>
 BOREAS_DEVICE void gemm_consume(const GemmParams& params, const GemmSchedule& schedule, uint32_t base, int32_t works) {
-  const int32_t thread = thread_index() - 128;
-  GemmConsumer c{params, GemmRing{base}, thread / 128, thread / 32 % 4, thread % 32};
+  const int32_t thread = thread_index() - 128, begin = block_index();
+  GemmConsumer c{params, GemmRing(params, base), thread / 128, thread / 32 % 4, thread % 32};
+  if (begin >= works) return;
+  GemmTask<kRowLoads> next(c, schedule, begin);
   BOREAS_NO_UNROLL
-  for (int32_t index = block_index(); index < works; index += params.blocks) {
-    const GemmWork work = work_at(schedule, params.groups, params.row_tiles, params.width, index);
-    const GemmTile& tile = params.tiles[work.row_tile];
-    const FragmentLane<kRowLoads> fragments(tile, c.half * kGemmHalfRows + c.warp * 16, c.lane);
+  for (int32_t index = begin; index < works; index += params.blocks) {
+    const GemmTask<kRowLoads> task = next;
+    if (index + params.blocks < works) next = GemmTask<kRowLoads>(c, schedule, index + params.blocks);
     GemmSums sums;
     BOREAS_UNROLL
     for (float& sum : sums) sum = 0.0f;
-    if (work.width == 4) multiply_tile<256>(c, fragments, sums);
-    else if (work.width == 3) multiply_tile<192>(c, fragments, sums);
-    else if (work.width == 2) multiply_tile<128>(c, fragments, sums);
-    else multiply_tile<64>(c, fragments, sums);
-    if constexpr (kResult == GemmResult::kFloats) store_floats(c, tile, work, sums);
-    else if constexpr (kResult == GemmResult::kHalves) store_halves(c, tile, work, sums);
-    else store_swiglu(c, tile, work, sums);
+    if (task.work.width == 4) multiply_tile<256>(c, task.fragments, sums);
+    else if (task.work.width == 3) multiply_tile<192>(c, task.fragments, sums);
+    else if (task.work.width == 2) multiply_tile<128>(c, task.fragments, sums);
+    else multiply_tile<64>(c, task.fragments, sums);
+    if constexpr (kResult == GemmResult::kFloats) store_floats(c, task, sums);
+    else if constexpr (kResult == GemmResult::kHalves) store_halves(c, task, sums);
+    else store_swiglu(c, task, sums);
   }
+  if (kResult == GemmResult::kFloats && c.thread() == 0) stores_wait();
 }
 
 // ---- the kernel
@@ -388,9 +435,9 @@ BOREAS_DEVICE void gemm_consume(const GemmParams& params, const GemmSchedule& sc
 BOREAS_DEVICE void begin_gemm(const GemmParams& params, GemmSchedule& schedule, uint32_t base, int32_t full_arrivals) {
   const int32_t thread = thread_index();
   if (thread == 0) {
-    for (int32_t stage = 0; stage < kGemmStages; ++stage) {
+    for (int32_t stage = 0; stage < kGemmStagesMax; ++stage) {
       mbarrier_init(base + kGemmBarriers + static_cast<uint32_t>(stage) * 8, static_cast<uint32_t>(full_arrivals));
-      mbarrier_init(base + kGemmBarriers + static_cast<uint32_t>(kGemmStages + stage) * 8, kGemmConsumerWarps);
+      mbarrier_init(base + kGemmBarriers + static_cast<uint32_t>(kGemmStagesMax + stage) * 8, kGemmConsumerWarps);
     }
     mbarrier_init_done();
   }
@@ -407,7 +454,7 @@ BOREAS_DEVICE void begin_gemm(const GemmParams& params, GemmSchedule& schedule, 
 constexpr int32_t kGemmRegisters = 168;  // at the start: 65536 over the threads, rounded down to 8
 template <bool kGather>
 struct GemmRegisters {
-  static constexpr int32_t kProducer = kGather ? 72 : 56, kConsumer = kGather ? 216 : 224;
+  static constexpr int32_t kProducer = kGather ? 56 : 40, kConsumer = kGather ? 224 : 232;
   static_assert(kProducer + 2 * kConsumer <= 3 * kGemmRegisters, "the second to ask would wait for ever");
 };
 

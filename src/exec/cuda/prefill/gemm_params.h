@@ -16,6 +16,7 @@ enum class GemmResult : uint8_t { kFloats, kHalves, kSwiglu };
 
 struct GemmParams {
   alignas(64) std::byte tensor_map[128];  // of X: boxes of 64 columns by 64 rows
+  alignas(64) std::byte y_map[128];       // of Y in fp32: boxes of 32 by 32; kFloats only
   const std::byte* weights;               // the region
   int64_t group_stride;                   // from one group's matrix to the next
   const GemmTile* tiles;                  // [row_tiles]
@@ -26,6 +27,7 @@ struct GemmParams {
   int32_t tokens;
   int32_t width;          // of full tiles, tokens
   int32_t blocks;         // of the grid
+  int32_t stages;         // gemm_stages(width)
   const bf16* x;          // with a list only, as is:
   const int32_t* gather;  // [assignments] rows of X
   int32_t x_row_bytes;
@@ -37,18 +39,25 @@ constexpr int32_t kGemmProducerWarps = 4;
 constexpr int32_t kGemmConsumerWarps = 8;
 constexpr int32_t kGemmThreads = (kGemmProducerWarps + kGemmConsumerWarps) * 32;
 
-// Shared memory: stages of [weights][X], then what consumers stage for Y (one part a warpgroup), barriers, schedule.
-constexpr int32_t kGemmStages = 4;
+// Shared memory: stages of [weights][X], more of them if tiles are narrow; what consumers stage for Y (one part a
+// warpgroup); barriers; schedule.
+constexpr int32_t kGemmStagesMax = 8;
 constexpr int32_t kGemmBoxBytes = kGemmWidthStep * kGemmStepRowBytes;
-constexpr int32_t kGemmStageBytes = kGemmWeightBytes + kGemmWidthMax * kGemmStepRowBytes;
-constexpr int32_t kGemmStagingBytes = 16384;  // 128 tokens of 64 columns, or 256 of 32, in bf16
-constexpr uint32_t kGemmStaging = kGemmStages * kGemmStageBytes;
-constexpr uint32_t kGemmBarriers = kGemmStaging + 2 * kGemmStagingBytes;
-constexpr uint32_t kGemmScheduleAt = kGemmBarriers + 2 * kGemmStages * 8;
+constexpr int32_t kGemmRingBytes = 4 * (kGemmWeightBytes + kGemmWidthMax * kGemmStepRowBytes);
+constexpr int32_t gemm_stage_bytes(int32_t width) { return kGemmWeightBytes + width * kGemmStepRowBytes; }
+constexpr int32_t gemm_stages(int32_t width) { return least(kGemmStagesMax, kGemmRingBytes / gemm_stage_bytes(width)); }
+constexpr int32_t kGemmStagingBytes = 16384;  // bf16: 128 tokens of 64 columns, or 256 of 32; fp32: 2 times 32 of 64
+constexpr uint32_t kGemmStaging = kGemmRingBytes;
+constexpr uint32_t kGemmBarriers = kGemmStaging + 2 * kGemmStagingBytes;  // full, then empty
+constexpr uint32_t kGemmScheduleAt = kGemmBarriers + 2 * kGemmStagesMax * 8;
 constexpr uint32_t kGemmAlign = 1024;  // of stages: the swizzle counts in it
 constexpr int32_t kGemmSharedBytes =
     static_cast<int32_t>(kGemmScheduleAt + sizeof(GemmSchedule) + kGemmAlign - 1) / 16 * 16;
 static_assert(kGemmSharedBytes <= 227 * 1024);
-static_assert(kGemmStageBytes % kGemmAlign == 0 && kGemmWeightBytes % kGemmAlign == 0);
+static_assert(gemm_stage_bytes(kGemmWidthStep) % kGemmAlign == 0 && kGemmWeightBytes % kGemmAlign == 0);
+
+// Of Y in fp32, what one tensor copy stores: 32 columns of 32 tokens.
+constexpr int32_t kGemmStoreTokens = 32, kGemmStoreColumns = 32;
+constexpr int32_t kGemmStoreBytes = kGemmStoreTokens * kGemmStoreColumns * 4;
 
 }  // namespace boreas::cuda

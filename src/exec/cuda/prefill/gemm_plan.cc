@@ -23,8 +23,7 @@ bool is_tall(const RowPlace& place) { return place.block_stride == kTallStep; }
 class TilePacker {
  public:
   // any_slot: the kernel loads each row of a tall tile by itself; else a warp takes the whole tile as its fragment.
-  TilePacker(const TileRows& rows, bool any_slot, int32_t copies_max)
-      : rows_(rows), any_slot_(any_slot), copies_max_(copies_max) {
+  TilePacker(const TileRows& rows, bool any_slot) : rows_(rows), any_slot_(any_slot) {
     for (int32_t slot = 0; slot < kGemmRows; ++slot)
       if (rows[static_cast<size_t>(slot)] != nullptr) order_.push_back(slot);
     std::sort(order_.begin(), order_.end(), [this](int32_t a, int32_t b) { return at(a).offset < at(b).offset; });
@@ -37,7 +36,7 @@ class TilePacker {
       if (count == 0) return false;
       const std::span<const int32_t> run = std::span(order_).subspan(i, count);
       if (is_tall(at(run[0])) && !any_slot_ && !is_fragment(run)) return false;
-      if (tile.copy_count + copies_of(run) > copies_max_) return false;
+      if (tile.copy_count + copies_of(run) > kGemmCopiesMax) return false;
       add_run(run, tile);
       i += count;
     }
@@ -92,7 +91,6 @@ class TilePacker {
 
   const TileRows& rows_;
   bool any_slot_;
-  int32_t copies_max_;
   std::vector<int32_t> order_;
 };
 
@@ -118,9 +116,7 @@ Half swiglu_half(const std::vector<RowPlace>& gate, const std::vector<RowPlace>&
   return half;
 }
 
-Status add_tiles(const std::vector<Half>& halves, GemmMatrix matrix, GemmPlan& plan) {
-  const bool any_slot = matrix == GemmMatrix::kDenseUpGate;
-  const int32_t copies_max = matrix == GemmMatrix::kExpertUpGate ? kGemmExpertCopiesMax : kGemmCopiesMax;
+Status add_tiles(const std::vector<Half>& halves, bool any_slot, GemmPlan& plan) {
   for (size_t i = 0; i < halves.size(); i += 2) {
     TileRows rows{};
     GemmTile tile{};
@@ -130,7 +126,7 @@ Status add_tiles(const std::vector<Half>& halves, GemmMatrix matrix, GemmPlan& p
       tile.column[half] = from.column;
       tile.columns[half] = from.columns;
     }
-    if (!TilePacker(rows, any_slot, copies_max).pack(tile))
+    if (!TilePacker(rows, any_slot).pack(tile))
       return cannot(plan.name, "a slice of its rows is cut across tiles, or they lie in too many places");
     plan.tiles.push_back(tile);
   }
@@ -208,7 +204,7 @@ Result<GemmPlan> plan_gemm(const ModelConfig& config, int32_t workers, GemmMatri
     if (ragged)
       return cannot(plan.name, std::to_string(places[0].size()) + " rows, expected a multiple of 8, or of 64");
   }
-  RETURN_IF_ERROR(add_tiles(halves, matrix, plan));
+  RETURN_IF_ERROR(add_tiles(halves, matrix == GemmMatrix::kDenseUpGate, plan));
   return plan;
 }
 

@@ -37,6 +37,20 @@ BOREAS_DEVICE void copies_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
+// ---- tensor copies out of shared memory: they read it like the copy engine, so after fence_async_proxy() by who wrote
+// it. The thread that issued them waits until all but its last kPending groups have been read, or are done.
+BOREAS_DEVICE void tensor_store(const void* map, int32_t column, int32_t row, uint32_t from) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(map), "r"(column),
+               "r"(row), "r"(from)
+               : "memory");
+}
+BOREAS_DEVICE void stores_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+template <int kPending>
+BOREAS_DEVICE void stores_wait_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
+}
+BOREAS_DEVICE void stores_wait() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+
 // ---- transposes of 8 x 8 16-bit matrices on their way to shared memory: lane l gives the address of 16 bytes, row
 // l % 8 of matrix l / 8; register i of lane 4 g + c holds column g, rows 2 c and 2 c + 1 of matrix i.
 BOREAS_DEVICE void store_transposed(uint32_t address, uint32_t m0, uint32_t m1, uint32_t m2, uint32_t m3) {
@@ -64,6 +78,10 @@ BOREAS_DEVICE void wgmma_wait() {
 BOREAS_DEVICE void opaque(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }
 // Keeps the compiler from computing ahead what depends on `pointer`.
 BOREAS_DEVICE void opaque(const std::byte*& pointer) { asm volatile("" : "+l"(pointer)); }
+// A sum as it is: through an integer register all of them would be copied at once, and MMAs would have too few.
+BOREAS_DEVICE void store_shared_sum(uint32_t address, float sum) {
+  asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(sum) : "memory");
+}
 // B in shared memory: rows of 128 bytes (64 of K), groups of 8 rows with the 128-byte swizzle, one behind the other;
 // address a multiple of 1024. The next 16 of K: + kDescriptorK.
 BOREAS_DEVICE uint64_t descriptor_of(uint32_t address) {

@@ -104,4 +104,11 @@ constexpr int32_t gemm_width(int32_t tokens, int32_t row_tiles, int32_t blocks) 
   return best;
 }
 
+// For groups, by what they have on average: wide tiles read W less often, narrow ones leave room for more of it on its
+// way, which is all that counts where W's bytes take the time. assignments: at most; 0: not known.
+constexpr int32_t gemm_group_width(int32_t assignments, int32_t groups) {
+  if (assignments == 0) return kGemmWidthMax;
+  return assignments <= 24 * groups ? 64 : assignments <= 80 * groups ? 128 : kGemmWidthMax;
+}
+
 }  // namespace boreas::cuda

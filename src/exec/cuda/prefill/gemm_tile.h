@@ -23,11 +23,8 @@ constexpr int32_t kGemmHalfRows = 64;                                // of a war
 constexpr int32_t kGemmStepColumns = 64;                             // K of a stage: one row of the 128-byte swizzle
 constexpr int32_t kGemmStepRowBytes = kGemmStepColumns * 2;          // of a row of W or X
 constexpr int32_t kGemmWeightBytes = kGemmRows * kGemmStepRowBytes;  // of a stage
-constexpr int32_t kGemmCopiesMax = 128;                              // a tile, four a lane of the producer warp
+constexpr int32_t kGemmCopiesMax = 128;                              // a tile, one a producer thread
 constexpr int32_t kTallStep = kTileRowsMax * kBlockRowBytes;         // block to block: says that a row's tile is tall
-
-// Producers of gathered tokens have registers for fewer.
-constexpr int32_t kGemmExpertCopiesMax = 64;
 
 struct GemmCopy {
   uint32_t source;  // bytes from the region (of the expert) for K step 0, a multiple of 16
