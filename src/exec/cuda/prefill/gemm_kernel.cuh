@@ -2,14 +2,14 @@
 // persistent block an SM. gemm.cu launches it. W's fragments go from shared memory to registers as they lie (they are
 // the A operand), X's rows are the B operand.
 //
-//   warpgroup 0  producer  fills a ring of stages (K steps of 64): weights by bulk copies, X by tensor copies, or,
-//   where
-//                          a list names the tokens, by all its threads' own copies of 16 bytes
-//   1, 2         consumer  64 of the 128 rows each, all tokens: loads A of the next stage while MMAs of this one run
+//   warpgroup 0  producer  fills a ring of stages (K steps of 64): weights by bulk copies, dealt out over the threads
+//                          of four warps, since a warp issues its own one by one; X by tensor copies, or, where a list
+//                          names the tokens, by the threads' own copies of 16 bytes
+//   1, 2         consumer  64 of the 128 rows each, all tokens: loads A of the next block while MMAs of this one run
 //
-// A stage is full when its bytes have landed (and every producer warp has said so, if they copied), empty when all
-// eight consumer warps have said so after waiting for its MMAs. The sum of an element is one chain over K in ascending
-// order, the same for every width of a tile.
+// A stage is full when its bytes have landed (threads' own copies report by an arrival for each producer thread), empty
+// when all eight consumer warps have said so after waiting for its MMAs: a consumer lets a stage go when it has the
+// next one. The sum of an element is one chain over K in ascending order, the same for every width of a tile.
 #pragma once
 
 #include <cstddef>
@@ -81,18 +81,15 @@ struct WeightCopy {
 static_assert(kGemmCopiesMax == kGemmProducerWarps * 32);
 
 // Rows of X that a list names: thread t copies bytes 16 (t % 8) .. + 15 of a step's 128 of tokens t / 8, + 16, + 32,
-// ... A stage's copies are announced two stages later, when they have landed.
+// ...
 class TokenCopies {
  public:
   static constexpr int32_t kEach = kGemmWidthMax / 16;
-  static constexpr int32_t kLag = 2;
-  static_assert(kLag + 1 < gemm_stages(kGemmWidthMax), "consumers let a stage go when they have the next one");
 
   BOREAS_DEVICE explicit TokenCopies(int32_t thread)
       : column_bytes_(thread % 8 * 16),
         to_(static_cast<uint32_t>(thread / 8 * kGemmStepRowBytes + (thread % 8 ^ thread / 8 % 8) * 16)),
-        token_(thread / 8),
-        lane_(thread % 32) {}
+        token_(thread / 8) {}
 
   BOREAS_DEVICE void begin_tile(const GemmParams& params, const GemmWork& work) {
     width_ = work.width;
@@ -104,7 +101,8 @@ class TokenCopies {
                                              static_cast<uint32_t>(params.x_row_bytes)
                                        : 0;
   }
-  BOREAS_DEVICE void next(uint32_t stage, const GemmRing& ring) {
+  // The stage's barrier hears of it from the copies themselves, thread by thread.
+  BOREAS_DEVICE void next(uint32_t stage, uint32_t barrier) {
     opaque(x_);  // else every row gets a pointer of its own, and they do not fit into the registers
     BOREAS_UNROLL
     for (int32_t i = 0; i < kEach; ++i)
@@ -112,32 +110,14 @@ class TokenCopies {
         copy_16_or_zeros(stage + to_ + static_cast<uint32_t>(i * 16 * kGemmStepRowBytes), x_ + row_bytes_[i],
                          16 * i < wanted_ ? 16 : 0);
     x_ += kGemmStepRowBytes;
-    copies_commit();
-    if (++behind_ > kLag) {
-      copies_wait<kLag>();
-      announce(ring, kLag);
-    }
-  }
-  BOREAS_DEVICE void finish(const GemmRing& ring) {
-    copies_wait<0>();
-    while (behind_ > 0) announce(ring, behind_ - 1);
+    copies_arrive(barrier);
   }
 
  private:
-  // The stage that was filled `before` stages before the ring's. Copies of threads are not the copy engine's: the MMAs,
-  // which read like it, see them after this fence.
-  BOREAS_DEVICE void announce(const GemmRing& ring, int32_t before) {
-    fence_async_proxy();
-    warp_sync();
-    const int32_t stage = ring.stage - before;
-    mbarrier_arrive_if(lane_ == 0, ring.full_of(stage < 0 ? stage + ring.stages : stage));
-    --behind_;
-  }
-
   const std::byte* x_ = nullptr;  // this thread's 16 bytes of the K step in row 0
   int32_t column_bytes_;
   uint32_t to_;
-  int32_t token_, lane_, behind_ = 0;
+  int32_t token_;
   int32_t width_ = 0, wanted_ = 0;  // of the tile: steps of tokens; wanted ones from this thread's first on
   uint32_t row_bytes_[kEach];       // where the rows begin
 };
@@ -163,14 +143,10 @@ BOREAS_DEVICE void gemm_produce(const GemmParams& params, const GemmSchedule& sc
       if (!kGather && lane == 0 && warp < work.width)
         tensor_copy(ring.tokens() + static_cast<uint32_t>(warp * kGemmBoxBytes), params.tensor_map,
                     k_step * kGemmStepColumns, work.row + warp * kGemmWidthStep, ring.full());
+      if (kGather) token_copies.next(ring.tokens(), ring.full());
       weight_copy.next(ring.weights(), ring.full());
-      if (kGather) token_copies.next(ring.tokens(), ring);
       ring.advance();
     }
-  }
-  if (kGather) {
-    ring.stage = ring.stage == 0 ? ring.stages - 1 : ring.stage - 1;  // the last one filled
-    token_copies.finish(ring);
   }
 }
 
@@ -228,7 +204,7 @@ struct GemmConsumer {
   const GemmParams& params;
   GemmRing ring;
   int32_t half, warp, lane;  // half of the tile's rows = warpgroup; warp of it
-  uint32_t store_part = 0;   // of the staging, where fp32 goes next: 0 or 1
+  int32_t store_part = 0;    // of the staging, where fp32 goes next
 
   BOREAS_DEVICE uint32_t staging() const {
     return ring.base + kGemmStaging + static_cast<uint32_t>(half * kGemmStagingBytes);
@@ -253,12 +229,13 @@ BOREAS_DEVICE void multiply_block(const GemmConsumer& c, const Fragments& fragme
   wgmma_wait<1>();
 }
 
-template <int kWidth, class Fragments>
+template <int kWidth, bool kGather, class Fragments>
 BOREAS_DEVICE void multiply_tile(GemmConsumer& c, const Fragments& fragments, GemmSums& sums) {
   uint32_t a[2][8], previous = 0;
   BOREAS_NO_UNROLL
   for (int32_t k_step = 0; k_step < c.params.k_steps; ++k_step) {
     gemm_wait(c.ring.full(), c.ring.parity);
+    if constexpr (kGather) fence_async_proxy();  // threads' copies are not the engine's; MMAs read like the engine
     multiply_block<kWidth>(c, fragments, sums, a[0], 0);
     mbarrier_arrive_if(k_step > 0 && c.lane == 0, previous);  // the stage before: all of its MMAs are done
     multiply_block<kWidth>(c, fragments, sums, a[1], 1);
@@ -291,9 +268,9 @@ struct GemmTask {
 template <class Task>
 BOREAS_DEVICE void store_floats_staged(GemmConsumer& c, const Task& task, const float* sums, int32_t token_first) {
   const int32_t g = c.lane / 4, token = c.lane % 4 * 2;
-  const uint32_t part = c.staging() + c.store_part * 2 * kGemmStoreBytes;
+  const uint32_t part = c.staging() + static_cast<uint32_t>(c.store_part * kGemmStorePartBytes);
   const uint32_t box = part + static_cast<uint32_t>(c.warp / 2 * kGemmStoreBytes + token * 128 + g % 4 * 4);
-  if (c.thread() == 0) stores_wait_read<1>();
+  if (c.thread() == 0) stores_wait_read<kGemmStoreParts - 1>();
   c.meet();  // what this part held before has been read
   BOREAS_UNROLL
   for (int32_t i = 0; i < 4; ++i) {
@@ -381,7 +358,7 @@ BOREAS_DEVICE void store_halves(const GemmConsumer& c, const Task& task, const G
 
 constexpr float kGemmLog2E = 1.4426950408889634f;
 BOREAS_DEVICE float gemm_swiglu(float gate, float up) {
-  return divide_approximate(gate, 1.0f + exp2_approximate(-gate * kGemmLog2E)) * up;
+  return gate * reciprocal_approximate(1.0f + exp2_approximate(-gate * kGemmLog2E)) * up;
 }
 
 // Rows g and g + 8 are gate and up of one column, in odd rows the other way round (slot_is_gate).
@@ -406,7 +383,7 @@ BOREAS_DEVICE void store_swiglu(const GemmConsumer& c, const Task& task, const G
   store_staged<4>(c, task, 0, kGemmWidthMax, place);
 }
 
-template <GemmResult kResult, bool kRowLoads>
+template <GemmResult kResult, bool kGather, bool kRowLoads>
 BOREAS_DEVICE void gemm_consume(const GemmParams& params, const GemmSchedule& schedule, uint32_t base, int32_t works) {
   const int32_t thread = thread_index() - 128, begin = block_index();
   GemmConsumer c{params, GemmRing(params, base), thread / 128, thread / 32 % 4, thread % 32};
@@ -419,10 +396,10 @@ BOREAS_DEVICE void gemm_consume(const GemmParams& params, const GemmSchedule& sc
     GemmSums sums;
     BOREAS_UNROLL
     for (float& sum : sums) sum = 0.0f;
-    if (task.work.width == 4) multiply_tile<256>(c, task.fragments, sums);
-    else if (task.work.width == 3) multiply_tile<192>(c, task.fragments, sums);
-    else if (task.work.width == 2) multiply_tile<128>(c, task.fragments, sums);
-    else multiply_tile<64>(c, task.fragments, sums);
+    if (task.work.width == 4) multiply_tile<256, kGather>(c, task.fragments, sums);
+    else if (task.work.width == 3) multiply_tile<192, kGather>(c, task.fragments, sums);
+    else if (task.work.width == 2) multiply_tile<128, kGather>(c, task.fragments, sums);
+    else multiply_tile<64, kGather>(c, task.fragments, sums);
     if constexpr (kResult == GemmResult::kFloats) store_floats(c, task, sums);
     else if constexpr (kResult == GemmResult::kHalves) store_halves(c, task, sums);
     else store_swiglu(c, task, sums);
@@ -464,14 +441,14 @@ template <GemmResult kResult, bool kGather, bool kRowLoads>
 BOREAS_DEVICE void run_gemm(const GemmParams& params) {
   const uint32_t raw = shared_base(), base = (raw + kGemmAlign - 1) / kGemmAlign * kGemmAlign;
   auto& schedule = *static_cast<GemmSchedule*>(shared_pointer(base + kGemmScheduleAt));
-  begin_gemm(params, schedule, base, kGather ? 1 + kGemmProducerWarps : 1);
+  begin_gemm(params, schedule, base, kGather ? 1 + kGemmProducerWarps * 32 : 1);
   const int32_t works = work_count(schedule, params.groups, params.row_tiles);
   if (thread_index() < kGemmProducerWarps * 32) {
     registers_decrease<GemmRegisters<kGather>::kProducer>();
     gemm_produce<kGather>(params, schedule, base, works);
   } else {
     registers_increase<GemmRegisters<kGather>::kConsumer>();
-    gemm_consume<kResult, kRowLoads>(params, schedule, base, works);
+    gemm_consume<kResult, kGather, kRowLoads>(params, schedule, base, works);
   }
 }
 

@@ -39,14 +39,21 @@ constexpr int32_t kGemmProducerWarps = 4;
 constexpr int32_t kGemmConsumerWarps = 8;
 constexpr int32_t kGemmThreads = (kGemmProducerWarps + kGemmConsumerWarps) * 32;
 
-// Shared memory: stages of [weights][X], more of them if tiles are narrow; what consumers stage for Y (one part a
-// warpgroup); barriers; schedule.
+// Of Y in fp32, what one tensor copy stores: 32 columns of 32 tokens. A warpgroup stages two at once, a part, and fills
+// one part while the other is on its way. In bf16 both parts are 128 tokens of 64 columns, or 256 of 32.
+constexpr int32_t kGemmStoreTokens = 32, kGemmStoreColumns = 32;
+constexpr int32_t kGemmStoreBytes = kGemmStoreTokens * kGemmStoreColumns * 4;
+constexpr int32_t kGemmStoreParts = 2, kGemmStorePartBytes = 2 * kGemmStoreBytes;
+constexpr int32_t kGemmStagingBytes = kGemmStoreParts * kGemmStorePartBytes;
+static_assert(kGemmStagingBytes == 128 * kGemmHalfRows * 2 && kGemmStagingBytes == kGemmWidthMax * kGemmHalfRows);
+
+// Shared memory: stages of [weights][X], more of them if tiles are narrow; what consumers stage for Y, by warpgroup;
+// barriers; schedule.
 constexpr int32_t kGemmStagesMax = 8;
 constexpr int32_t kGemmBoxBytes = kGemmWidthStep * kGemmStepRowBytes;
-constexpr int32_t kGemmRingBytes = 4 * (kGemmWeightBytes + kGemmWidthMax * kGemmStepRowBytes);
 constexpr int32_t gemm_stage_bytes(int32_t width) { return kGemmWeightBytes + width * kGemmStepRowBytes; }
+constexpr int32_t kGemmRingBytes = 4 * gemm_stage_bytes(kGemmWidthMax);
 constexpr int32_t gemm_stages(int32_t width) { return least(kGemmStagesMax, kGemmRingBytes / gemm_stage_bytes(width)); }
-constexpr int32_t kGemmStagingBytes = 16384;  // bf16: 128 tokens of 64 columns, or 256 of 32; fp32: 2 times 32 of 64
 constexpr uint32_t kGemmStaging = kGemmRingBytes;
 constexpr uint32_t kGemmBarriers = kGemmStaging + 2 * kGemmStagingBytes;  // full, then empty
 constexpr uint32_t kGemmScheduleAt = kGemmBarriers + 2 * kGemmStagesMax * 8;
@@ -55,9 +62,5 @@ constexpr int32_t kGemmSharedBytes =
     static_cast<int32_t>(kGemmScheduleAt + sizeof(GemmSchedule) + kGemmAlign - 1) / 16 * 16;
 static_assert(kGemmSharedBytes <= 227 * 1024);
 static_assert(gemm_stage_bytes(kGemmWidthStep) % kGemmAlign == 0 && kGemmWeightBytes % kGemmAlign == 0);
-
-// Of Y in fp32, what one tensor copy stores: 32 columns of 32 tokens.
-constexpr int32_t kGemmStoreTokens = 32, kGemmStoreColumns = 32;
-constexpr int32_t kGemmStoreBytes = kGemmStoreTokens * kGemmStoreColumns * 4;
 
 }  // namespace boreas::cuda

@@ -94,14 +94,18 @@ class TilePacker {
   std::vector<int32_t> order_;
 };
 
+// A router's rows lie one by one, and a copy each takes longer than their MMAs: few of them a tile, more tiles at once.
+constexpr int32_t kRouterHalfColumns = 16;
+
 // A run of Y's columns that one half computes.
 struct Half {
   int32_t column = 0, columns = 0;
   std::array<const RowPlace*, kGemmHalfRows> rows{};
 };
 
-Half plain_half(const std::vector<RowPlace>& places, int32_t first, int32_t column_base) {
-  Half half{column_base + first, std::min(kGemmHalfRows, static_cast<int32_t>(places.size()) - first)};
+Half plain_half(const std::vector<RowPlace>& places, int32_t first, int32_t column_base,
+                int32_t columns_max = kGemmHalfRows) {
+  Half half{column_base + first, std::min(columns_max, static_cast<int32_t>(places.size()) - first)};
   for (int32_t i = 0; i < half.columns; ++i)
     half.rows[static_cast<size_t>(i)] = &places[static_cast<size_t>(first + i)];
   return half;
@@ -148,10 +152,11 @@ std::vector<Half> qkv_halves(const std::array<std::vector<RowPlace>, 3>& places)
 std::vector<Half> halves_of(GemmMatrix matrix, const std::array<std::vector<RowPlace>, 3>& places) {
   if (matrix == GemmMatrix::kQkv) return qkv_halves(places);
   const bool swiglu = matrix == GemmMatrix::kDenseUpGate || matrix == GemmMatrix::kExpertUpGate;
-  const int32_t rows = static_cast<int32_t>(places[0].size()), step = swiglu ? kSwigluHalfColumns : kGemmHalfRows;
+  const int32_t step = swiglu ? kSwigluHalfColumns : matrix == GemmMatrix::kRouter ? kRouterHalfColumns : kGemmHalfRows;
+  const int32_t rows = static_cast<int32_t>(places[0].size());
   std::vector<Half> halves;
   for (int32_t first = 0; first < rows; first += step)
-    halves.push_back(swiglu ? swiglu_half(places[0], places[1], first) : plain_half(places[0], first, 0));
+    halves.push_back(swiglu ? swiglu_half(places[0], places[1], first) : plain_half(places[0], first, 0, step));
   return halves;
 }
 

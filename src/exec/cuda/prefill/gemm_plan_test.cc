@@ -190,7 +190,7 @@ TEST(GemmPlan, CopiesOfAStageAreFew) {
   EXPECT_EQ(most(GemmMatrix::kOutput), 8);
   EXPECT_EQ(most(GemmMatrix::kQkv), 16);
   EXPECT_LE(most(GemmMatrix::kExpertUpGate), 24);
-  EXPECT_EQ(most(GemmMatrix::kRouter), 128);
+  EXPECT_EQ(most(GemmMatrix::kRouter), 32);
 }
 
 TEST(GemmPlan, NamesTheMatrixItCannotTake) {

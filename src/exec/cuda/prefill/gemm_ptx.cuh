@@ -26,15 +26,13 @@ BOREAS_DEVICE void tensor_copy(uint32_t to, const void* map, int32_t column, int
 BOREAS_DEVICE void prefetch_tensor_map(const void* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
-// 16 bytes past L1, of which `bytes` are read and the others become 0. Complete when its group has been waited for.
+// 16 bytes past L1, of which `bytes` are read and the others become 0.
 BOREAS_DEVICE void copy_16_or_zeros(uint32_t to, const void* from, int32_t bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
-BOREAS_DEVICE void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Until at most kPending of this thread's groups are still on their way.
-template <int kPending>
-BOREAS_DEVICE void copies_wait() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+// The barrier gets one of its arrivals when all copies of 16 bytes that this thread has issued have landed.
+BOREAS_DEVICE void copies_arrive(uint32_t barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }
 
 // ---- tensor copies out of shared memory: they read it like the copy engine, so after fence_async_proxy() by who wrote
@@ -63,7 +61,11 @@ BOREAS_DEVICE void* shared_pointer(uint32_t address) { return __cvta_shared_to_g
 BOREAS_DEVICE void store_global_128(void* to, const Vec4& v) {
   *static_cast<uint4*>(to) = make_uint4(v.x, v.y, v.z, v.w);
 }
-BOREAS_DEVICE float divide_approximate(float a, float b) { return __fdividef(a, b); }
+BOREAS_DEVICE float reciprocal_approximate(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 
 // ---- wgmma: D [64, N] += A [64, 16] B [16, N], bf16 in, fp32 sums, by the 128 threads of a warpgroup. Warp w has rows
 // 16 w .. 16 w + 15; its lanes hold A and D as in mma_bf16: d[4 j + i] belongs to columns 8 j + 2 c and + 1.
