@@ -99,7 +99,7 @@ void declare_http_flags(CLI::App& command, ServeFlags& flags) {
   HttpOptions& http = flags.server.http;
   http.port = 8000;
   command.add_option("--host", http.host, "Address to listen on")->capture_default_str();
-  command.add_option("--port", http.port, "Port; 0: any free one")->capture_default_str();
+  command.add_option("--port", http.port, "Port; 0: any free one")->check(CLI::Range(0, 65535))->capture_default_str();
   command.add_option("--api-key", flags.server.api_keys, "Keys clients may use; also BOREAS_API_KEY, VLLM_API_KEY");
   command.add_option("--api-key-file", flags.api_key_file, "File with one key a line")->check(CLI::ExistingFile);
   command.add_flag("--allow-no-auth", flags.server.allow_no_auth, "Serve other machines without a key");
