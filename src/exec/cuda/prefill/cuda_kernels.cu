@@ -23,8 +23,8 @@ Status status_of(const char* call, cudaError_t error) {
 
 class CudaPrefillKernels final : public prefill::PrefillKernels {
  public:
-  CudaPrefillKernels(std::unique_ptr<PrefillProducts> products, StreamHandle stream)
-      : products_(std::move(products)), stream_(stream) {}
+  CudaPrefillKernels(std::unique_ptr<PrefillProducts> products, int32_t experts_per_token, StreamHandle stream)
+      : products_(std::move(products)), experts_per_token_(experts_per_token), stream_(stream) {}
 
   Status add_operand(const bf16* buffer, int32_t rows, int32_t columns) override {
     ASSIGN_OR_RETURN(operands_[buffer], make_operand(buffer, rows, columns));
@@ -36,7 +36,7 @@ class CudaPrefillKernels final : public prefill::PrefillKernels {
     const auto found = operands_.find(x);
     CHECK(found != operands_.end());
     const Operand& operand = found->second;
-    const ExpertGroups experts{groups.first, groups.rows};
+    const ExpertGroups experts{groups.first, groups.rows, tokens * experts_per_token_};
     bf16* halves = static_cast<bf16*>(y);
     float* floats = static_cast<float*>(y);
     switch (product) {
@@ -83,6 +83,7 @@ class CudaPrefillKernels final : public prefill::PrefillKernels {
 
  private:
   std::unique_ptr<PrefillProducts> products_;
+  int32_t experts_per_token_;
   StreamHandle stream_;
   std::unordered_map<const bf16*, Operand> operands_;
 };
@@ -97,7 +98,8 @@ Result<std::unique_ptr<prefill::PrefillKernels>> make_cuda_prefill_kernels(const
                  " queries a KV head; there are kernels for 2, 4 and 8"};
   RETURN_IF_ERROR(status_of("preparing prefill attention", error));
   ASSIGN_OR_RETURN(std::unique_ptr<PrefillProducts> products, PrefillProducts::make(config, workers));
-  return std::unique_ptr<prefill::PrefillKernels>(std::make_unique<CudaPrefillKernels>(std::move(products), stream));
+  return std::unique_ptr<prefill::PrefillKernels>(
+      std::make_unique<CudaPrefillKernels>(std::move(products), config.experts_per_token, stream));
 }
 
 }  // namespace boreas::cuda
