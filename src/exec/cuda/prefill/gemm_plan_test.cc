@@ -182,9 +182,9 @@ TEST(GemmPlan, NeighboursShareNoBanksWhereItIsHot) {
 TEST(GemmPlan, CopiesOfAStageAreFew) {
   const ModelConfig config = config_of_shape<NorthShape>();
   const auto most = [&](GemmMatrix matrix) {
+    const auto plan = plan_gemm(config, kWorkers, matrix).value();
     int32_t count = 0;
-    for (const GemmTile& tile : plan_gemm(config, kWorkers, matrix).value().tiles)
-      count = std::max(count, tile.copy_count);
+    for (const GemmTile& tile : plan.tiles) count = std::max(count, tile.copy_count);
     return count;
   };
   EXPECT_EQ(most(GemmMatrix::kOutput), 8);
