@@ -8,6 +8,7 @@
 #include "bench_decode.h"
 #include "bench_host.h"
 #include "bench_prefill.h"
+#include "bench_serve.h"
 #include "bench_support.h"
 #include "bench_tune.h"
 #include "commands.h"
@@ -125,7 +126,7 @@ void add_common(CLI::App& app, BenchFlags& flags) {
 
 void add_bench_command(CLI::App& app, int& exit_code) {
   CLI::App* bench =
-      app.add_subcommand("bench", "measure decode, prefill, compiling and tokenising; one JSON line each");
+      app.add_subcommand("bench", "measure decode, prefill, serving, compiling and tokenising; one JSON line each");
   bench->require_subcommand(1);
   auto flags = std::make_shared<BenchFlags>();
   auto finish = [&exit_code](const Status& status) {
@@ -135,6 +136,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   };
   add_host_benches(*bench, finish);
   add_prefill_bench(*bench, finish);
+  add_serve_bench(*bench, finish);
   add_tune_bench(*bench, finish);
   CLI::App* decode = bench->add_subcommand("decode", "tokens a second at a batch size and context");
   add_common(*decode, *flags);
