@@ -12,6 +12,7 @@ namespace json = boost::json;
 namespace {
 
 constexpr double kNsPerMs = 1e6, kNsPerSecond = 1e9;
+constexpr double kTokensPerArrivalNormal = 2;  // some come together in any stream
 
 double ms(int64_t ns) { return static_cast<double>(ns) / kNsPerMs; }
 
@@ -133,7 +134,7 @@ void add_summary(const ServeSummary& summary, json::object& line) {
 }
 
 void print_summary(std::ostream& out, const ServeSummary& summary) {
-  char row[200];
+  char row[256];
   std::snprintf(row, sizeof row, "\n%lld of %lld requests completed in %.2f s, %.1f under way on average\n",
                 static_cast<long long>(summary.completed), static_cast<long long>(summary.requests), summary.seconds,
                 summary.under_way);
@@ -145,6 +146,13 @@ void print_summary(std::ostream& out, const ServeSummary& summary) {
                 static_cast<long long>(summary.cached_tokens), static_cast<long long>(summary.output_tokens));
   out << row;
   if (!summary.has_usage) out << "the server tells no usage: every chunk with text counts as a token\n";
+  if (summary.tokens_per_arrival > kTokensPerArrivalNormal) {
+    std::snprintf(row, sizeof row,
+                  "pieces hold %.1f tokens on average: tokens without text come unseen (markers; made-up weights at "
+                  "temperature 0\nrepeat them), and the times below are then those of the next text\n",
+                  summary.tokens_per_arrival);
+    out << row;
+  }
   std::snprintf(row, sizeof row, "%-24s %10s %10s %10s %10s %10s\n", "ms", "mean", "p50", "p90", "p99", "max");
   out << row;
   print_percentiles(out, "time to first token", summary.ttft_ms);
