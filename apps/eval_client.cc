@@ -134,7 +134,8 @@ class HttpClient::Impl {
     return error;
   }
 
-  beast::error_code attempt(http::request<http::string_body>& request, HttpReply& reply) {
+  // Connects first if need be; without stream_ afterwards, that failed.
+  beast::error_code send(http::request<http::string_body>& request) {
     beast::error_code error;
     if (!stream_ && (error = connect())) {
       stream_.reset();
@@ -143,6 +144,12 @@ class HttpClient::Impl {
     stream_->expires_after(timeout_);
     http::async_write(*stream_, request, [&](beast::error_code result, size_t) { error = result; });
     finish();
+    return error;
+  }
+
+  beast::error_code attempt(http::request<http::string_body>& request, HttpReply& reply) {
+    beast::error_code error = send(request);
+    if (!stream_) return error;
     beast::flat_buffer buffer;
     http::response_parser<http::string_body> parser;
     parser.body_limit(kBodyBytesMax);
@@ -162,15 +169,9 @@ class HttpClient::Impl {
   // On an error with stream_ left there was a connection.
   beast::error_code attempt_stream(http::request<http::string_body>& request, HttpReply& reply,
                                    const StreamSink& sink) {
-    beast::error_code error;
     if (stream_ && reply.status == 0 && !stream_->socket().is_open()) stream_.reset();
-    if (!stream_ && (error = connect())) {
-      stream_.reset();
-      return error;
-    }
-    stream_->expires_after(timeout_);
-    http::async_write(*stream_, request, [&](beast::error_code result, size_t) { error = result; });
-    finish();
+    beast::error_code error = send(request);
+    if (!stream_) return error;
     beast::flat_buffer buffer;
     http::response_parser<http::buffer_body> parser;
     parser.body_limit(kBodyBytesMax);
