@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "distance.h"
-#include "exec/cpu/cpu_executor.h"
-#include "exec/cuda/device_executor.h"
-#include "exec/cuda/host_device_testing.h"
+#include "emulated_executor.h"
 #include "exec/cuda/megakernel.cuh"
 #include "launch.h"
 #include "model/model.h"
@@ -20,40 +19,18 @@
 namespace boreas {
 namespace {
 
-constexpr int32_t kWorkers = 4;
-using C = cuda::Cut<cuda::GoldenShape, kWorkers>;
-
 std::unique_ptr<Executor> emulated(std::shared_ptr<const Model> model, int32_t tokens_max = 512) {
-  DeviceSpec spec = h200_spec();
-  spec.workers = kWorkers;
-  spec.scratch_fixed_bytes = 16 * 1024;
   CudaExecutorOptions options;
-  options.pages_full = options.pages_sliding = 24;
-  options.sequence_slots = 4;
   options.rows_max = 4;
-  options.context_max = 512;
   options.tokens_max = tokens_max;
-  auto seed = std::make_shared<uint64_t>(0);
-  cuda::HostKernel kernel = [seed](const std::string&, int32_t, size_t bytes, const cuda::StepParams& params) {
-    return emulation::launch_kernel<C>(bytes, params, (*seed)++);
-  };
-  static const cuda::CompiledShape shapes[] = {cuda::compiled_shape<cuda::GoldenShape, kWorkers>()};
   cuda::HostDeviceOptions device_options;
   device_options.prefill_kernels = emulation::emulated_prefill();
-  auto device =
-      std::make_unique<cuda::HostDevice>(device_options, std::move(kernel), std::make_shared<cuda::HostDeviceLog>());
-  auto executor = cuda::make_device_executor(std::move(device), spec, shapes, std::move(model), options);
-  EXPECT_TRUE(executor.ok()) << (executor.ok() ? "" : executor.error().message);
-  return executor.ok() ? std::move(executor).value() : nullptr;
+  return emulation::emulated_executor(&emulation::launch_kernel<emulation::ExecutorCut>, std::move(model), options,
+                                      device_options);
 }
 
 std::unique_ptr<Executor> plain(std::shared_ptr<const Model> model) {
-  CpuExecutorOptions options;
-  options.threads = 1;
-  options.pages_full = options.pages_sliding = 24;
-  options.context_max = 512;
-  auto executor = make_cpu_executor(std::move(model), options);
-  return executor.ok() ? std::move(executor).value() : nullptr;
+  return emulation::cpu_executor_like_it(std::move(model));
 }
 
 std::vector<TokenId> some_tokens(int32_t count, int32_t seed) {
