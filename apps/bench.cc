@@ -1,14 +1,14 @@
-// boreas bench: decode and prefill figures of an executor, one JSON line a run. Warm-up first, medians of several runs,
-// and the bytes behind every percentage: what a step really read, and the machine's read bandwidth measured in the same
-// process.
+// boreas bench: decode figures of an executor (the other benches have files of their own), one JSON line a run. Warm-up
+// first, medians of several runs, and the bytes behind every percentage: what a step really read, and the machine's
+// read bandwidth measured in the same process.
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <cstdio>
 #include <iostream>
 
-#include "base/prng.h"
 #include "bench_decode.h"
 #include "bench_host.h"
+#include "bench_prefill.h"
+#include "bench_serve.h"
 #include "bench_support.h"
 #include "bench_tune.h"
 #include "commands.h"
@@ -24,7 +24,6 @@ struct BenchFlags {
   DecodeSetup setup;
   std::vector<int32_t> batches{1}, contexts{128};  // decode: every pair is a run
   int32_t runs = 5;
-  int32_t tokens = 2000;  // of the prompt, prefill only
   std::string results_dir;
 };
 
@@ -33,10 +32,6 @@ constexpr int64_t kGpuReadBytes = int64_t{8} << 30;
 // Datasheet memory bandwidth of the chips that the published figures are for.
 double datasheet_gb_s(const std::string& device) {
   return device.find("H200") != std::string::npos ? 4800 : device.find("H100") != std::string::npos ? 3350 : 0;
-}
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 bool on_gpu(const BenchFlags& flags) { return flags.setup.device != "cpu"; }
@@ -118,43 +113,6 @@ Status run_decodes(const BenchFlags& flags) {
   return Ok{};
 }
 
-// Time to the first token of a prompt on an idle executor.
-Status run_prefill(const BenchFlags& flags) {
-  ASSIGN_OR_RETURN(const DecodeStack stack, make_decode_stack(flags.setup, flags.tokens));
-  const std::unique_ptr<Executor>& executor = stack.executor;
-  const uint32_t vocab = static_cast<uint32_t>(executor->info().vocab_size);
-  std::vector<TokenId> prompt;
-  Prng prng(5);
-  for (int32_t i = 0; i < flags.tokens; ++i) prompt.push_back(static_cast<TokenId>(prng.below(vocab)));
-  std::vector<PageId> pages;
-  for (int32_t page = 0; page * kPagePositions < flags.tokens; ++page) pages.emplace_back(page);
-  std::vector<double> milliseconds;
-  for (int32_t run = -1; run < flags.runs; ++run) {
-    executor->open_sequence(0, {});
-    StepRow row;
-    row.tokens = prompt;
-    row.full_pages = row.sliding_pages = pages;
-    row.logits = LogitsWanted::kLast;
-    StepPlan plan;
-    plan.rows.push_back(row);
-    const auto start = std::chrono::steady_clock::now();
-    ASSIGN_OR_RETURN(const StepTicket ticket, executor->submit(plan));
-    RETURN_IF_ERROR(executor->wait(ticket));
-    if (run >= 0) milliseconds.push_back(seconds_since(start) * 1e3);
-    executor->close_sequence(0);
-  }
-  const Spread time = spread_of(milliseconds);
-  boost::json::object line = common_line(flags, "prefill", executor->info().device);
-  line["tokens"] = flags.tokens;
-  line["first_token_ms"] = time.median;
-  line["first_token_ms_min"] = time.min;
-  line["first_token_ms_max"] = time.max;
-  line["tok_s"] = flags.tokens / time.median * 1e3;
-  line["runs"] = flags.runs;
-  if (!record_result(line, flags.results_dir)) return Error{"the result was not recorded"};
-  return Ok{};
-}
-
 void add_common(CLI::App& app, BenchFlags& flags) {
   add_decode_options(app, flags.setup);
   app.add_option("--threads", flags.setup.threads, "CPU threads, at most one a processor; 0: all processors")
@@ -168,7 +126,7 @@ void add_common(CLI::App& app, BenchFlags& flags) {
 
 void add_bench_command(CLI::App& app, int& exit_code) {
   CLI::App* bench =
-      app.add_subcommand("bench", "measure decode, prefill, compiling and tokenising; one JSON line each");
+      app.add_subcommand("bench", "measure decode, prefill, serving, compiling and tokenising; one JSON line each");
   bench->require_subcommand(1);
   auto flags = std::make_shared<BenchFlags>();
   auto finish = [&exit_code](const Status& status) {
@@ -177,6 +135,8 @@ void add_bench_command(CLI::App& app, int& exit_code) {
     exit_code = 1;
   };
   add_host_benches(*bench, finish);
+  add_prefill_bench(*bench, finish);
+  add_serve_bench(*bench, finish);
   add_tune_bench(*bench, finish);
   CLI::App* decode = bench->add_subcommand("decode", "tokens a second at a batch size and context");
   add_common(*decode, *flags);
@@ -194,10 +154,6 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   decode->add_flag("--same-token", flags->setup.same_token,
                    "all rows start from one token and seed, so that they hit the same experts");
   decode->callback([=] { finish(run_decodes(*flags)); });
-  CLI::App* prefill = bench->add_subcommand("prefill", "time to the first token of a prompt");
-  add_common(*prefill, *flags);
-  prefill->add_option("--tokens", flags->tokens, "prompt length")->check(CLI::Range(1, 1 << 20))->capture_default_str();
-  prefill->callback([=] { finish(run_prefill(*flags)); });
 }
 
 }  // namespace boreas

@@ -59,7 +59,7 @@ Result<DecodeStack> make_decode_stack(const DecodeSetup& setup, int32_t position
     options.sequence_slots = setup.batch;
     options.pages_full = pages * setup.batch;
     options.pages_sliding = sliding * setup.batch;
-    options.tokens_max = std::max(positions, setup.batch);
+    options.tokens_max = std::max({positions, setup.batch, setup.tokens_max});
     ASSIGN_OR_RETURN(stack.executor, make_cpu_executor(stack.model, options));
     return stack;
   }
@@ -68,7 +68,7 @@ Result<DecodeStack> make_decode_stack(const DecodeSetup& setup, int32_t position
   options.sequence_slots = setup.batch;
   options.pages_full = pages * setup.batch;
   options.pages_sliding = sliding * setup.batch;
-  options.tokens_max = std::max(positions, setup.batch);
+  options.tokens_max = std::max({positions, setup.batch, setup.tokens_max});
   options.trace = setup.trace;
   options.live_tuning = setup.tuning;
   ASSIGN_OR_RETURN(stack.executor, make_cuda_executor(stack.model, options));

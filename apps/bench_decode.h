@@ -22,8 +22,9 @@ struct DecodeSetup {
   std::string device = "cpu";        // cpu, cuda, cuda:INDEX
   int32_t threads = 0;               // CPU
   int32_t batch = 1;
-  int32_t context = 128;  // positions before the first step, filled with seeded values
-  int32_t steps = 16;     // of a run
+  int32_t context = 128;   // positions before the first step, filled with seeded values
+  int32_t steps = 16;      // of a run
+  int32_t tokens_max = 0;  // of one plan, where that is more than the positions
   bool same_token = false;
   cuda::TraceSink trace;  // GPU
   std::shared_ptr<const cuda::CudaTuning> tuning;

@@ -5,6 +5,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
+#include <charconv>
 #include <chrono>
 #include <optional>
 #include <utility>
@@ -19,6 +20,22 @@ namespace {
 
 constexpr int64_t kConnectMs = 10'000;
 constexpr uint32_t kHeaderBytesMax = 64 << 10;
+constexpr auto kStopPoll = std::chrono::milliseconds(50);
+constexpr size_t kPieceBytes = 16 << 10;
+
+// A server may close an idle connection at any time.
+bool is_closed(const beast::error_code& error) {
+  return error == http::error::end_of_stream || error == asio::error::connection_reset ||
+         error == asio::error::broken_pipe;
+}
+
+template <class Fields>
+int32_t retry_after(const Fields& fields) {
+  const std::string text(fields[http::field::retry_after]);
+  int32_t seconds = -1;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  return parsed.ec == std::errc() && parsed.ptr == text.data() + text.size() ? seconds : -1;
+}
 
 bool is_printable(const std::string& text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7F; });
@@ -60,28 +77,51 @@ class HttpClient::Impl {
       : target_(std::move(target)), timeout_(std::chrono::milliseconds(timeout_ms)) {}
 
   Result<HttpReply> exchange(http::verb verb, const std::string& path, const std::string& body) {
+    http::request<http::string_body> request = make_request(verb, path, body);
+    const bool reused = stream_.has_value();
+    HttpReply reply;
+    beast::error_code error = attempt(request, reply);
+    if (reused && is_closed(error)) error = attempt(request, reply);  // that says nothing about the request
+    if (!error) return reply;
+    stream_.reset();
+    if (error == beast::error::timeout) return Error{"no answer from " + where() + " in time", "timeout"};
+    return Error{"no answer from " + where() + ": " + error.message(), "url"};
+  }
+
+  Result<HttpReply> exchange_stream(const std::string& path, const std::string& body, const StreamSink& sink,
+                                    const std::atomic<bool>& stop) {
+    http::request<http::string_body> request = make_request(http::verb::post, path, body);
+    stop_ = &stop;
+    const bool reused = stream_.has_value();
+    HttpReply reply;
+    beast::error_code error = attempt_stream(request, reply, sink);
+    if (reused && reply.status == 0 && is_closed(error)) error = attempt_stream(request, reply, sink);
+    stop_ = nullptr;
+    if (!error) return reply;
+    const bool connected = stream_.has_value();
+    stream_.reset();
+    if (stop) return Error{"stopped", "stopped"};
+    if (error == beast::error::timeout) return Error{"no answer from " + where() + " in time", "timeout"};
+    if (!connected) return Error{"no connection to " + where() + ": " + error.message(), "url"};
+    const bool broken = is_closed(error) || error == http::error::partial_message || error == asio::error::eof;
+    return Error{"the answer from " + where() + " broke off: " + error.message(), broken ? "closed" : "http"};
+  }
+
+ private:
+  std::string where() const { return target_.host + ":" + target_.port; }
+
+  http::request<http::string_body> make_request(http::verb verb, const std::string& path,
+                                                const std::string& body) const {
     http::request<http::string_body> request(verb, target_.base + path, 11);
-    request.set(http::field::host, target_.host + ":" + target_.port);
-    request.set(http::field::user_agent, "boreas-eval");
+    request.set(http::field::host, where());
+    request.set(http::field::user_agent, "boreas");
     if (!target_.api_key.empty()) request.set(http::field::authorization, "Bearer " + target_.api_key);
     if (verb == http::verb::post) request.set(http::field::content_type, "application/json");
     request.body() = body;
     request.prepare_payload();
-    const bool reused = stream_.has_value();
-    HttpReply reply;
-    beast::error_code error = attempt(request, reply);
-    // A server may close an idle connection at any time; that says nothing about the request.
-    const bool closed = error == http::error::end_of_stream || error == asio::error::connection_reset ||
-                        error == asio::error::broken_pipe;
-    if (reused && closed) error = attempt(request, reply);
-    if (!error) return reply;
-    stream_.reset();
-    const std::string where = target_.host + ":" + target_.port;
-    if (error == beast::error::timeout) return Error{"no answer from " + where + " in time", "timeout"};
-    return Error{"no answer from " + where + ": " + error.message(), "url"};
+    return request;
   }
 
- private:
   beast::error_code connect() {
     beast::error_code error;
     asio::ip::tcp::resolver resolver(io_);
@@ -94,7 +134,8 @@ class HttpClient::Impl {
     return error;
   }
 
-  beast::error_code attempt(http::request<http::string_body>& request, HttpReply& reply) {
+  // Connects first if need be; without stream_ afterwards, that failed.
+  beast::error_code send(http::request<http::string_body>& request) {
     beast::error_code error;
     if (!stream_ && (error = connect())) {
       stream_.reset();
@@ -103,6 +144,12 @@ class HttpClient::Impl {
     stream_->expires_after(timeout_);
     http::async_write(*stream_, request, [&](beast::error_code result, size_t) { error = result; });
     finish();
+    return error;
+  }
+
+  beast::error_code attempt(http::request<http::string_body>& request, HttpReply& reply) {
+    beast::error_code error = send(request);
+    if (!stream_) return error;
     beast::flat_buffer buffer;
     http::response_parser<http::string_body> parser;
     parser.body_limit(kBodyBytesMax);
@@ -115,18 +162,65 @@ class HttpClient::Impl {
     if (error) return error;
     reply.status = parser.get().result_int();
     reply.body = std::move(parser.get().body());
+    reply.retry_after_s = retry_after(parser.get());
     return error;
   }
 
+  // On an error with stream_ left there was a connection.
+  beast::error_code attempt_stream(http::request<http::string_body>& request, HttpReply& reply,
+                                   const StreamSink& sink) {
+    if (stream_ && reply.status == 0 && !stream_->socket().is_open()) stream_.reset();
+    beast::error_code error = send(request);
+    if (!stream_) return error;
+    beast::flat_buffer buffer;
+    http::response_parser<http::buffer_body> parser;
+    parser.body_limit(kBodyBytesMax);
+    parser.header_limit(kHeaderBytesMax);
+    if (!error) {
+      http::async_read_header(*stream_, buffer, parser, [&](beast::error_code result, size_t) { error = result; });
+      finish();
+    }
+    if (error) {
+      stream_->close();
+      return error;
+    }
+    reply.status = parser.get().result_int();
+    reply.retry_after_s = retry_after(parser.get());
+    std::string piece(kPieceBytes, '\0');
+    bool goes_on = true;
+    while (goes_on && !parser.is_done()) {
+      parser.get().body().data = piece.data();
+      parser.get().body().size = piece.size();
+      http::async_read_some(*stream_, buffer, parser, [&](beast::error_code result, size_t) { error = result; });
+      finish();
+      if (error == http::error::need_buffer) error = {};
+      if (error) return error;
+      const std::string_view bytes(piece.data(), piece.size() - parser.get().body().size);
+      if (reply.status != 200) reply.body += bytes;
+      else if (!bytes.empty()) goes_on = sink(bytes);
+    }
+    if (!goes_on || !parser.keep_alive()) stream_.reset();
+    return error;
+  }
+
+  // Until the operation that was started is over; with stop_, also when that becomes true.
   void finish() {
     io_.restart();
-    io_.run();
+    if (stop_ == nullptr) {
+      io_.run();
+      return;
+    }
+    while (!io_.stopped()) {
+      io_.run_for(kStopPoll);
+      if (*stop_ && stream_) stream_->cancel();
+    }
   }
 
   const HttpTarget target_;
   const std::chrono::milliseconds timeout_;
   asio::io_context io_;
   std::optional<beast::tcp_stream> stream_;
+  const std::atomic<bool>* stop_ = nullptr;  // of the exchange that runs
 };
 
 HttpClient::HttpClient(HttpTarget target, int64_t timeout_ms)
@@ -138,6 +232,11 @@ Result<HttpReply> HttpClient::get(const std::string& path) { return impl_->excha
 
 Result<HttpReply> HttpClient::post_json(const std::string& path, const std::string& body) {
   return impl_->exchange(http::verb::post, path, body);
+}
+
+Result<HttpReply> HttpClient::post_stream(const std::string& path, const std::string& body, const StreamSink& sink,
+                                          const std::atomic<bool>& stop) {
+  return impl_->exchange_stream(path, body, sink, stop);
 }
 
 }  // namespace boreas

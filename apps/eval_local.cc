@@ -22,12 +22,12 @@ std::string random_key() {
 
 }  // namespace
 
-Result<std::unique_ptr<LocalServer>> LocalServer::start(const ModelSource& source, const DeviceChoice& choice) {
+Result<std::unique_ptr<LocalServer>> LocalServer::start(const ModelSource& source, const DeviceChoice& choice,
+                                                        EngineOptions engine) {
   set_log_level("error");
   std::unique_ptr<LocalServer> local(new LocalServer);
   ASSIGN_OR_RETURN(local->loaded_, load_with_text(source));
   ASSIGN_OR_RETURN(local->executor_, make_executor(choice, local->loaded_.model));
-  EngineOptions engine;
   engine.running_max = choice.sequence_slots;
   engine.waiting_max = std::max(engine.waiting_max, choice.sequence_slots);
   engine.step_tokens_max = choice.step_tokens_max;

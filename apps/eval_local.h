@@ -1,5 +1,5 @@
-// A whole server of a checkpoint in this process, for `boreas eval MODEL`: the same path as `boreas serve`, on a port
-// of this machine alone, with a key that nobody else knows.
+// A whole server of a checkpoint in this process, for `boreas eval MODEL` and `boreas bench serve`: the same path as
+// `boreas serve`, on a port of this machine alone, with a key that nobody else knows.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,9 @@ namespace boreas {
 class LocalServer {
  public:
   // Returns when it answers. Errors: as load_with_text, make_executor and Server::start.
-  static Result<std::unique_ptr<LocalServer>> start(const ModelSource& source, const DeviceChoice& choice);
+  // Slots and lengths are the choice's; the rest of `engine` counts.
+  static Result<std::unique_ptr<LocalServer>> start(const ModelSource& source, const DeviceChoice& choice,
+                                                    EngineOptions engine = {});
   ~LocalServer();
   LocalServer(const LocalServer&) = delete;
   LocalServer& operator=(const LocalServer&) = delete;

@@ -62,6 +62,19 @@ int report_unknown(const CLI::App& app) {
   return kUsageError;
 }
 
+// "boreas srve": the word that is no subcommand, where there is one, and those that are.
+int report_no_subcommand(const CLI::App& app) {
+  const std::vector<std::string> words = app.remaining();
+  std::cerr << "boreas: " << (words.empty() ? "a subcommand is required" : "unknown subcommand " + words.front());
+  std::string separator = "; expected one of ";
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    std::cerr << separator << command->get_name();
+    separator = ", ";
+  }
+  std::cerr << " (boreas --help)\n";
+  return kUsageError;
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"boreas serves Cohere's North models: an OpenAI-compatible server and its tools.", "boreas"};
   app.set_version_flag("--version", BOREAS_VERSION);
@@ -80,6 +93,10 @@ int run(int argc, char** argv) {
     app.parse(arguments);
   } catch (const CLI::ExtrasError&) {
     return report_unknown(app);
+  } catch (const CLI::RequiredError& error) {
+    if (app.get_subcommands().empty()) return report_no_subcommand(app);
+    app.exit(error);
+    return kUsageError;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kUsageError;
   }

@@ -28,34 +28,6 @@ struct Stack {
   ServedModel served;
 };
 
-// With --require-gpu, auto is the GPU or the reason why not.
-std::string wanted_device(const ServeFlags& flags) {
-  return flags.device == "auto" && flags.require_gpu ? "cuda" : flags.device;
-}
-
-ModelSource model_source(const ServeFlags& flags) {
-  ModelSource source;
-  source.model = flags.model;
-  source.model_shape = flags.model_shape;
-  source.load_format = flags.load_format;
-  source.tokenizer = flags.tokenizer;
-  source.chat_template_file = flags.chat_template;
-  source.device = wanted_device(flags);
-  return source;
-}
-
-DeviceChoice device_choice(const ServeFlags& flags) {
-  DeviceChoice choice;
-  choice.device = wanted_device(flags);
-  choice.require_gpu = flags.require_gpu;
-  choice.threads = flags.threads;
-  choice.sequence_slots = flags.engine.running_max;
-  choice.step_tokens_max = flags.engine.step_tokens_max;
-  choice.context_max = flags.engine.context_max;
-  choice.kv_bytes = flags.kv_bytes;
-  return choice;
-}
-
 int report(const Error& error, int exit_code) {
   std::cerr << "boreas: " << error.message << std::endl;
   return exit_code;

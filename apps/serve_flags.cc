@@ -30,6 +30,11 @@ CLI::Validator number_between(double low, double high) {
       "NUMBER");
 }
 
+// With --require-gpu, auto is the GPU or the reason why not.
+std::string wanted_device(const ServeFlags& flags) {
+  return flags.device == "auto" && flags.require_gpu ? "cuda" : flags.device;
+}
+
 void declare_model_flags(CLI::App& command, ServeFlags& flags) {
   command.add_option(
       "model,--model,-m,--model-path,--ckpt", flags.model,
@@ -52,6 +57,8 @@ void declare_model_flags(CLI::App& command, ServeFlags& flags) {
                      "JSON object with temperature, top_p, top_k, min_p, repetition_penalty");
   command.add_flag("--dry-run,--check", flags.check_only, "Load and check everything, then exit");
 }
+
+}  // namespace
 
 void declare_engine_flags(CLI::App& command, ServeFlags& flags) {
   command.add_option("--device", flags.device, "auto, cpu, cuda or cuda:INDEX");
@@ -95,11 +102,13 @@ void declare_engine_flags(CLI::App& command, ServeFlags& flags) {
       ->check(CLI::Range(0, 60'000));
 }
 
+namespace {
+
 void declare_http_flags(CLI::App& command, ServeFlags& flags) {
   HttpOptions& http = flags.server.http;
   http.port = 8000;
   command.add_option("--host", http.host, "Address to listen on")->capture_default_str();
-  command.add_option("--port", http.port, "Port; 0: any free one")->capture_default_str();
+  command.add_option("--port", http.port, "Port; 0: any free one")->check(CLI::Range(0, 65535))->capture_default_str();
   command.add_option("--api-key", flags.server.api_keys, "Keys clients may use; also BOREAS_API_KEY, VLLM_API_KEY");
   command.add_option("--api-key-file", flags.api_key_file, "File with one key a line")->check(CLI::ExistingFile);
   command.add_flag("--allow-no-auth", flags.server.allow_no_auth, "Serve other machines without a key");
@@ -247,6 +256,29 @@ Status complete_serve_flags(ServeFlags& flags) {
     names.push_back(flags.model);
   }
   return Ok{};
+}
+
+ModelSource model_source(const ServeFlags& flags) {
+  ModelSource source;
+  source.model = flags.model;
+  source.model_shape = flags.model_shape;
+  source.load_format = flags.load_format;
+  source.tokenizer = flags.tokenizer;
+  source.chat_template_file = flags.chat_template;
+  source.device = wanted_device(flags);
+  return source;
+}
+
+DeviceChoice device_choice(const ServeFlags& flags) {
+  DeviceChoice choice;
+  choice.device = wanted_device(flags);
+  choice.require_gpu = flags.require_gpu;
+  choice.threads = flags.threads;
+  choice.sequence_slots = flags.engine.running_max;
+  choice.step_tokens_max = flags.engine.step_tokens_max;
+  choice.context_max = flags.engine.context_max;
+  choice.kv_bytes = flags.kv_bytes;
+  return choice;
 }
 
 Result<SamplingDefaults> sampling_defaults(const ServeFlags& flags, const ModelConfig& config) {

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "engine/engine.h"
 #include "model/model.h"
+#include "model_loading.h"
 #include "server/server.h"
 
 namespace boreas {
@@ -40,8 +41,15 @@ struct ServeFlags {
 // Declares the flags; values land in `flags`, which must live as long as the parser.
 void declare_serve_flags(CLI::App& command, ServeFlags& flags);
 
+// Those of device and engine alone, for other commands that start a server of their own.
+void declare_engine_flags(CLI::App& command, ServeFlags& flags);
+
 // What needs more than a plain value: keys from file and environment, origins, lengths, names.
 Status complete_serve_flags(ServeFlags& flags);
+
+// What to load, and what to run it on.
+ModelSource model_source(const ServeFlags& flags);
+DeviceChoice device_choice(const ServeFlags& flags);
 
 // Sampling defaults: the model's generation_config.json or neutral ones, then overrides.
 Result<SamplingDefaults> sampling_defaults(const ServeFlags& flags, const ModelConfig& config);

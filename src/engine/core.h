@@ -112,6 +112,7 @@ class EngineCore {
   int32_t hit_pages_max(const Sequence& sequence) const;
   void find_prefix(Sequence& sequence);
   std::vector<NodeId> usable_prefix(Sequence& sequence);
+  static int32_t exact_pages(const Sequence& sequence);
   void open_path(Sequence& sequence);
   void adopt_prefix(Sequence& sequence, const std::vector<NodeId>& hit);
   void publish_pages(Sequence& sequence, int32_t end);

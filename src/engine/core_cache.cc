@@ -72,13 +72,19 @@ std::vector<NodeId> EngineCore::usable_prefix(Sequence& sequence) {
   return nodes;
 }
 
+// How many of its own pages hold what any longer prompt would compute. An executor with two arithmetics may compute a
+// prompt's last token as it decodes, and all tokens of a prompt that is scored.
+int32_t EngineCore::exact_pages(const Sequence& sequence) {
+  return sequence.exact && !sequence.scores_prompt() ? page_of(sequence.prompt_length() - 1) : 0;
+}
+
 // Where the path of a sequence that starts begins.
 void EngineCore::open_path(Sequence& sequence) {
   SequencePages& pages = sequence.pages;
   // Chat templates may leave parts of an answer out of the next prompt, which then goes on from the end of this one.
   const int32_t prompt_end = page_of(sequence.prompt_length());
   pages.keep[1] = {ledger_.first_visible_page(prompt_end * kPagePositions), prompt_end};
-  if (!limits_.one_arithmetic) pages.exact_end = sequence.exact ? prompt_end : 0;
+  if (!limits_.one_arithmetic) pages.exact_end = exact_pages(sequence);
   if (!limits_.prefix_cache || pages.root != kNoNode) return;  // off, or it shares the pages of another choice
   pages.root = ledger_.cache().pin_root(sequence.request->request.cache_salt);
 }

@@ -69,6 +69,25 @@ TEST_F(CoreCacheTest, ExactModeTakesOnlyWhatAPrefillComputed) {
   EXPECT_EQ(answer, alone(second).tokens());
 }
 
+// The page that ends with a prompt's last token, and all of a scored prompt, may hold a decode's arithmetic.
+TEST_F(CoreCacheTest, ExactModeLeavesThePageOfAPromptsLastToken) {
+  fake.one_arithmetic = false;
+  options.prefix_cache_exact = true;
+  Request first = request(256, 1);
+  ask(first);
+  Request longer = first;
+  longer.prompt.resize(300, TokenId{7});
+  EXPECT_EQ(ask(longer), 192);
+  Request scored = request(256, 1);
+  for (TokenId& token : scored.prompt) token = 63 - token;
+  scored.prompt_top_logprobs = 0;
+  ask(scored);
+  longer = scored;
+  longer.prompt_top_logprobs = -1;
+  longer.prompt.resize(300, TokenId{7});
+  EXPECT_EQ(ask(longer), 0);
+}
+
 TEST_F(CoreCacheTest, OtherwiseGeneratedPagesAreTakenUntilAPrefillReplacesThem) {
   fake.one_arithmetic = false;
   const Request first = request(200, 100);

@@ -89,8 +89,8 @@ TEST_F(HubCache, AbsentModelsNameTheCommand) {
 }
 
 TEST_F(HubCache, HostileArgumentsAndRefsAreRefused) {
-  for (const char* argument :
-       {"../x", "a/../b", "a/b/c", "a//b", "/no/such/place", "a/..", "a/b c", "-x/y", "plain", "a/b\n", "a--b/c"}) {
+  for (const char* argument : {"../no-such-place", "a/../b", "a/b/c", "a//b", "/no/such/place", "a/..", "a/b c", "-x/y",
+                               "plain", "a/b\n", "a--b/c"}) {
     EXPECT_THAT(error(argument), HasSubstr("neither a directory nor a Hub id")) << argument;
   }
   EXPECT_THAT(error(""), HasSubstr("empty"));

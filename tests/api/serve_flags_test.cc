@@ -52,5 +52,10 @@ TEST(ServeFlags, SecondsAreNumbers) {
     EXPECT_FALSE(parsed(std::string("--request-timeout ") + refused)) << refused;
 }
 
+TEST(ServeFlags, PortsHaveSixteenBits) {
+  EXPECT_EQ(parsed("--port 65535")->server.http.port, 65535);
+  for (const char* refused : {"65536", "-1", "http"}) EXPECT_FALSE(parsed(std::string("--port ") + refused)) << refused;
+}
+
 }  // namespace
 }  // namespace boreas

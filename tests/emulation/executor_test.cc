@@ -4,12 +4,11 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "distance.h"
-#include "exec/cpu/cpu_executor.h"
-#include "exec/cuda/device_executor.h"
-#include "exec/cuda/host_device_testing.h"
+#include "emulated_executor.h"
 #include "exec/cuda/megakernel.cuh"
 #include "executor_run.h"
 #include "launch.h"
@@ -18,8 +17,8 @@
 namespace boreas {
 namespace {
 
-constexpr int32_t kWorkers = 4;
-using C = cuda::Cut<cuda::GoldenShape, kWorkers>;
+using C = emulation::ExecutorCut;
+constexpr int32_t kWorkers = emulation::kExecutorWorkers;
 
 Status launch(size_t shared_bytes, const cuda::StepParams& params, uint64_t seed) {
   return params.task_times != nullptr ? emulation::launch_kernel<cuda::Traced<C>>(shared_bytes, params, seed)
@@ -27,31 +26,11 @@ Status launch(size_t shared_bytes, const cuda::StepParams& params, uint64_t seed
 }
 
 std::unique_ptr<Executor> emulated(std::shared_ptr<const Model> model, CudaExecutorOptions options) {
-  DeviceSpec spec = h200_spec();
-  spec.workers = kWorkers;
-  spec.scratch_fixed_bytes = 16 * 1024;
-  options.pages_full = options.pages_sliding = 24;
-  options.sequence_slots = 4;
-  options.context_max = 512;
-  auto seed = std::make_shared<uint64_t>(0);
-  cuda::HostKernel kernel = [seed](const std::string&, int32_t, size_t bytes, const cuda::StepParams& params) {
-    return launch(bytes, params, (*seed)++);
-  };
-  static const cuda::CompiledShape shapes[] = {cuda::compiled_shape<cuda::GoldenShape, kWorkers>()};
-  auto device = std::make_unique<cuda::HostDevice>(cuda::HostDeviceOptions{}, std::move(kernel),
-                                                   std::make_shared<cuda::HostDeviceLog>());
-  auto executor = cuda::make_device_executor(std::move(device), spec, shapes, std::move(model), options);
-  EXPECT_TRUE(executor.ok()) << (executor.ok() ? "" : executor.error().message);
-  return executor.ok() ? std::move(executor).value() : nullptr;
+  return emulation::emulated_executor(&launch, std::move(model), std::move(options));
 }
 
 std::unique_ptr<Executor> plain(std::shared_ptr<const Model> model) {
-  CpuExecutorOptions options;
-  options.threads = 1;
-  options.pages_full = options.pages_sliding = 24;
-  options.context_max = 512;
-  auto executor = make_cpu_executor(std::move(model), options);
-  return executor.ok() ? std::move(executor).value() : nullptr;
+  return emulation::cpu_executor_like_it(std::move(model));
 }
 
 Sequence sequence_of(std::vector<TokenId> prompt) {

@@ -1,5 +1,5 @@
-// The CUDA executor on a GPU, beside the CPU executor: ./check --gpu. Built with BOREAS_CUDA only; without a usable GPU
-// the cases are skipped, saying why.
+// The decode kernel on a GPU, behind its executor, beside the CPU executor: ./check --gpu. Built with BOREAS_CUDA only;
+// without a usable GPU the cases are skipped, saying why.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,6 +41,7 @@ class OnGpu : public testing::Test {
   std::unique_ptr<Executor> on_gpu(std::shared_ptr<const Model> model, CudaExecutorOptions options = {}) {
     options.pages_full = options.pages_sliding = kPages;
     options.context_max = std::min(2048, model->config().context_max);
+    options.decode_only = true;  // prefill_test.cc looks at the other kernels
     auto executor = make_cuda_executor(std::move(model), options);
     if (executor.ok()) return std::move(executor).value();
     ADD_FAILURE() << executor.error().message;

@@ -14,6 +14,7 @@
 #include "base/prng.h"
 #include "exec/cuda/cuda_device.h"
 #include "exec/cuda/megakernel.h"
+#include "exec/cuda/prefill/cuda_kernels.h"
 #include "exec/cuda/relay.h"
 #include "exec/cuda/staging.h"
 
@@ -217,6 +218,12 @@ class CudaDevice final : public Device {
     void* arguments[] = {const_cast<StepParams*>(&params)};
     RETURN_IF_CUDA_ERROR(cudaLaunchKernelExC(&config, kernel, arguments));
     return Ok{};
+  }
+
+  Result<std::unique_ptr<prefill::PrefillKernels>> make_prefill_kernels(const ModelConfig& config,
+                                                                        int32_t workers) override {
+    bind();
+    return make_cuda_prefill_kernels(config, workers, stream_);
   }
 
   Status record(int32_t event) override {

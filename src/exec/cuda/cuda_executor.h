@@ -29,6 +29,7 @@ struct CudaExecutorOptions {
   cuda::CudaTuning tuning;
   std::shared_ptr<const cuda::CudaTuning> live_tuning;  // if set, looked at before every launch instead
   // Tests.
+  bool decode_only = false;  // prompts run through the decode kernel too: one arithmetic, but slow
   uint32_t first_step = 0;   // where epochs begin
   uint32_t delay_seed = 0;   // random pauses in the kernel
   int32_t silent_task = -1;  // worker 0's consumer task of that number publishes nothing
@@ -55,8 +56,10 @@ Result<GpuReadBandwidth> measure_gpu_read_bandwidth(int32_t device_index, int64_
 
 // Error: no CUDA in this build, no usable GPU (driver too old, not Hopper, busy, out of memory), no kernel for the
 // model's shape, or an option out of range. steps_in_flight_max is 2; submit() enqueues and returns, unless the plan
-// depends on a token that the host has yet to draw, or has more tokens than launches may be in flight: then it waits
-// for earlier launches first. After an Error of submit() or wait() every later submit() is an Error as well.
+// depends on a token that the host has yet to draw, or has more rows than launches may be in flight: then it waits for
+// earlier launches first. Prompts run through kernels of their own (prefill/), which leaves decode its own arithmetic:
+// ExecutorInfo::one_arithmetic is false. Rows with LogitsWanted::kAll, and the last token of every prompt, are
+// decode's. After an Error of submit() or wait() every later submit() is an Error as well.
 //
 // Who draws: the device where the largest logit is wanted and nothing else (temperature 0, no penalty, bias, mask,
 // allowed or suppressed id in force, no log-probabilities), and where the token is forced; else the host, from the

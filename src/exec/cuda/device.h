@@ -7,12 +7,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
 #include "base/result.h"
+#include "exec/cuda/prefill/kernels.h"
 #include "exec/cuda/step_params.h"
 #include "exec/cuda/weight_layout.h"
+#include "model/model.h"
 
 namespace boreas::cuda {
 
@@ -63,6 +66,13 @@ class Device {
   // build, or its blocks cannot all run at the same time.
   virtual Status launch_step(const std::string& shape_name, int32_t workers, size_t shared_bytes,
                              const StepParams& params) = 0;
+
+  // For prompts (prefill/), over weights that lie as row_places(config, workers, ..) says; must not outlive the device.
+  // Null: this device has none. Error: a shape that they cannot take, no memory.
+  virtual Result<std::unique_ptr<prefill::PrefillKernels>> make_prefill_kernels(const ModelConfig& /*config*/,
+                                                                                int32_t /*workers*/) {
+    return std::unique_ptr<prefill::PrefillKernels>();
+  }
 
   // Event 0 .. kEventsMax - 1 happens when everything enqueued so far is done; a number may be used again.
   virtual Status record(int32_t event) = 0;

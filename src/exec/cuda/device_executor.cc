@@ -13,6 +13,7 @@
 #include "exec/cuda/executor_memory.h"
 #include "exec/cuda/fault.h"
 #include "exec/cuda/page_tables.h"
+#include "exec/cuda/prefill/runner.h"
 #include "exec/cuda/program_set.h"
 #include "exec/cuda/sequence.h"
 #include "exec/cuda/step_builder.h"
@@ -47,6 +48,7 @@ struct PendingPlan {
   std::vector<std::shared_ptr<Sequence>> sequences;  // of the rows
   StepResult result;
   size_t launches_left = 0;
+  bool prefills = false;  // then its bytes and experts are not counted
 };
 
 struct Launch {
@@ -87,6 +89,10 @@ class DeviceExecutor final : public Executor {
                      allocate_fixed(*device_, config_, shape_, layout, options_.sequence_slots, page_tables_.bytes()));
     page_tables_.set_memory(memory_.page_tables.device);
     if (options_.trace) RETURN_IF_ERROR(allocate_trace());
+    if (!options_.decode_only) {
+      const int32_t positions = positions_wanted(config_, options_);
+      ASSIGN_OR_RETURN(prefill_, PrefillRunner::make(*device_, config_, shape_, options_.tokens_max, positions));
+    }
     ASSIGN_OR_RETURN(pools_, allocate_pages(*device_, config_, options_, memory_));
     RETURN_IF_ERROR(upload_weights(*device_, model, shape_.workers, layout, memory_.weights.device,
                                    memory_.norms.device, options_.progress));
@@ -192,7 +198,7 @@ class DeviceExecutor final : public Executor {
     info_.page_bytes_full = page_bytes_full(config_);
     info_.page_bytes_sliding = page_bytes_sliding(config_);
     info_.steps_in_flight_max = kStepsInFlightMax;
-    info_.one_arithmetic = true;  // prompts run through the same kernel
+    info_.one_arithmetic = prefill_ == nullptr;  // then prompts run through the same kernel
   }
 
   // ---- a plan
@@ -211,6 +217,7 @@ class DeviceExecutor final : public Executor {
         choices[i].token = sequence.token_to_plan();
       }
       choices[i].sample = sequence.sample_mode(row);
+      if (prefill_ != nullptr) choices[i].prefilled = prefill_tokens_of(row);
       ASSIGN_OR_RETURN(choices[i].pages, page_tables_.update(*device_, row));
     }
     std::vector<LaunchPlan> launches = cut_into_launches(plan, choices);
@@ -224,8 +231,25 @@ class DeviceExecutor final : public Executor {
       if (choices[i].sample != kSampleNone) pending.sequences.back()->submitted(choices[i].sample);
     }
     RETURN_IF_ERROR(device_->record(start_event(pending)));
+    RETURN_IF_ERROR(prefill(pending, choices));
     for (LaunchPlan& launch : launches) RETURN_IF_ERROR(enqueue(pending, std::move(launch)));
     return Ok{};
+  }
+
+  // Before the launches of the plan: the last tokens of its prompts look at what this leaves in the pages.
+  Status prefill(PendingPlan& plan, std::span<const RowChoice> choices) {
+    std::vector<PrefillRange> ranges;
+    bool ends_prompt = false;
+    for (size_t i = 0; i < choices.size(); ++i) {
+      const StepRow& row = plan.plan.rows[i];
+      if (choices[i].prefilled == 0) continue;
+      ranges.push_back({row.tokens.first(static_cast<size_t>(choices[i].prefilled)), row.position, choices[i].pages});
+      ends_prompt |= row.logits != LogitsWanted::kNone;
+    }
+    if (ranges.empty()) return Ok{};
+    plan.prefills = true;
+    RETURN_IF_ERROR(prefill_->run(ranges, params_));
+    return ends_prompt ? prefill_->wash_cache() : Ok{};
   }
 
   // ---- a launch
@@ -242,15 +266,17 @@ class DeviceExecutor final : public Executor {
     launch.plan = std::move(launch_plan);
     launch.step = static_cast<uint32_t>(step_++);
     launch.place = static_cast<int32_t>(launch_count_++ % kLaunchesMax);
-    const size_t shared_bytes = fill_step(launch);
-    RETURN_IF_ERROR(device_->launch_step(shape_.name, shape_.workers, shared_bytes, params_));
+    if (launch.plan.rows > 0) {
+      const size_t shared_bytes = fill_step(launch);
+      RETURN_IF_ERROR(device_->launch_step(shape_.name, shape_.workers, shared_bytes, params_));
+    }
     if (launch.plan.wants_logits) {
       launch.logits_place = static_cast<int32_t>(logits_count_++ % kHostLogitsMax);
       ++logits_in_flight_;
       RETURN_IF_ERROR(copy_logits(launch));
     }
     RETURN_IF_ERROR(device_->record(launch.place));
-    if (options_.trace) RETURN_IF_ERROR(trace_launch(launch));
+    if (options_.trace && launch.plan.rows > 0) RETURN_IF_ERROR(trace_launch(launch));
     launches_.push_back(std::move(launch));
     return Ok{};
   }
@@ -334,10 +360,12 @@ class DeviceExecutor final : public Executor {
     for (int32_t row = 0; row < launch.plan.rows; ++row) RETURN_IF_ERROR(collect(launch, row));
     if (launch.logits_place >= 0) --logits_in_flight_;
     StepResult& result = launch.of->result;
-    const RowOutcome& first = outcomes(launch)[0];
-    const int32_t experts = first.step == launch.step ? first.distinct_experts : 0;
-    result.distinct_experts += experts;
-    result.bytes_read += bytes_.of(launch.plan, experts);
+    if (!launch.of->prefills) {
+      const RowOutcome& first = outcomes(launch)[0];
+      const int32_t experts = first.step == launch.step ? first.distinct_experts : 0;
+      result.distinct_experts += experts;
+      result.bytes_read += bytes_.of(launch.plan, experts);
+    }
     if (--launch.of->launches_left > 0) return Ok{};
     ASSIGN_OR_RETURN(result.elapsed_ns, device_->elapsed_ns(start_event(*launch.of), launch.place));
     return Ok{};
@@ -396,6 +424,7 @@ class DeviceExecutor final : public Executor {
   }
 
   std::unique_ptr<Device> device_;
+  std::unique_ptr<PrefillRunner> prefill_;  // null: the device cannot
   CudaExecutorOptions options_;
   ModelConfig config_;
   CompiledShape shape_;

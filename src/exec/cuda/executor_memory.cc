@@ -20,6 +20,12 @@ int32_t context_wanted(const ModelConfig& config, const CudaExecutorOptions& opt
   return options.context_max > 0 ? std::min(options.context_max, config.context_max) : config.context_max;
 }
 
+int32_t positions_wanted(const ModelConfig& config, const CudaExecutorOptions& options) {
+  const int64_t context = context_wanted(config, options), pages = options.pages_full;
+  const bool exact = pages > 0 && config.full_layers() > 0;
+  return static_cast<int32_t>(exact ? std::min(context, pages * kPagePositions) : context);
+}
+
 int32_t sliding_pages_per_slot(const ModelConfig& config, const CudaExecutorOptions& options) {
   if (config.sliding_layers() == 0) return 0;
   const int64_t context = ceil_div(context_wanted(config, options), kPagePositions);

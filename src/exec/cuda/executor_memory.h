@@ -23,6 +23,8 @@ struct PagePools {
 
 // The longest context that the options ask for.
 int32_t context_wanted(const ModelConfig& config, const CudaExecutorOptions& options);
+// The longest context that there can be pages for, as far as options say so.
+int32_t positions_wanted(const ModelConfig& config, const CudaExecutorOptions& options);
 // Sliding pages that a slot may use while a chunk runs.
 int32_t sliding_pages_per_slot(const ModelConfig& config, const CudaExecutorOptions& options);
 // Sliding pages for every slot with a chunk in flight, but at most half of the memory; the full pool gets the rest, at

@@ -20,11 +20,16 @@
 
 namespace boreas::cuda {
 
+// Makes prefill kernels that hand their work to `enqueue`, which does it in the device's order.
+using HostPrefill = std::function<Result<std::unique_ptr<prefill::PrefillKernels>>(
+    const ModelConfig& config, int32_t workers, std::function<Status(std::function<Status()>)> enqueue)>;
+
 struct HostDeviceOptions {
   std::string name = "host memory";
   int32_t processors = 128;
   int64_t memory_bytes = int64_t{1} << 30;
-  bool deferred = true;  // false: everything is done at once
+  bool deferred = true;         // false: everything is done at once
+  HostPrefill prefill_kernels;  // none: prompts take the step's kernel
 };
 
 // What the tests look at; outlives the device, which the executor owns.
@@ -127,6 +132,12 @@ class HostDevice final : public Device {
     return enqueue([this, shape_name, workers, shared_bytes, copy = std::make_shared<StepParams>(params)] {
       return kernel_(shape_name, workers, shared_bytes, *copy);
     });
+  }
+
+  Result<std::unique_ptr<prefill::PrefillKernels>> make_prefill_kernels(const ModelConfig& config,
+                                                                        int32_t workers) override {
+    if (!options_.prefill_kernels) return std::unique_ptr<prefill::PrefillKernels>();
+    return options_.prefill_kernels(config, workers, [this](std::function<Status()> work) { return enqueue(work); });
   }
 
   Status record(int32_t event) override {

@@ -40,7 +40,7 @@ std::vector<LaunchPlan> cut_into_launches(const StepPlan& plan, std::span<const 
   for (size_t r = 0; r < plan.rows.size(); ++r) {
     const StepRow& row = plan.rows[r];
     const int32_t total = std::max<int32_t>(1, static_cast<int32_t>(row.tokens.size()));
-    for (int32_t first = 0; first < total;) {
+    for (int32_t first = choices[r].prefilled; first < total;) {
       if (launches.back().rows == kRowsMax) launches.emplace_back();
       const int32_t count = std::min(total - first, kRowsMax - launches.back().rows);
       add_run(launches.back(), row, static_cast<int32_t>(r), choices[r], first, count);

@@ -1,7 +1,7 @@
 // From a plan to launches of the megakernel: a launch computes at most kRowsMax tokens, each a row. A decode row is one
 // row; a prefill range is cut into runs, the rows of a run side by side with ascending positions. Launches take tokens
 // in plan order and are filled to the brim, so several sequences may share one. A token's arithmetic does not depend on
-// its launch, so any cut gives the same bits.
+// its launch, so any cut gives the same bits. A plan whose tokens are all prefilled has one launch without rows.
 #pragma once
 
 #include <array>
@@ -21,6 +21,7 @@ struct RowChoice {
   TokenId token = -1;               // of a row without tokens of its own; -1: the device knows it
   SampleMode sample = kSampleNone;  // of its last token
   PageTables::Place pages;
+  int32_t prefilled = 0;  // tokens at the start of its range that no launch computes (prefill/)
 };
 
 // What becomes of a launch's row.
@@ -47,6 +48,7 @@ class RopeTable {
   RopeTable() = default;
   explicit RopeTable(const ModelConfig& config);
   void fill(int32_t position, float (&out)[kHeadDim / 2][2]) const;
+  const std::array<float, kHeadDim / 2>& frequencies() const { return frequency_; }
 
  private:
   std::array<float, kHeadDim / 2> frequency_{};

@@ -83,6 +83,28 @@ TEST(StepBuilder, APrefillBesideDecodeRows) {
   EXPECT_FALSE(launches[2].wants_logits);
 }
 
+TEST(StepBuilder, PrefilledTokensAreInNoLaunch) {
+  const std::vector<TokenId> first = tokens_from(1000, 19), second = tokens_from(2000, 30);
+  StepPlan plan;
+  plan.rows.push_back(row_of(2, 5, first, LogitsWanted::kLast));
+  plan.rows.push_back(row_of(3, 64, second, LogitsWanted::kNone));
+  std::vector<RowChoice> choices(2);
+  choices[0].sample = kSampleGreedy;
+  choices[0].prefilled = 18;
+  choices[1].prefilled = 30;
+  const std::vector<LaunchPlan> launches = cut_into_launches(plan, choices);
+  ASSERT_EQ(launches.size(), 1u);
+  ASSERT_EQ(launches[0].rows, 1);
+  EXPECT_EQ(launches[0].row[0].token, 1018);
+  EXPECT_EQ(launches[0].row[0].position, 23);
+  EXPECT_EQ(launches[0].row[0].sample, kSampleGreedy);
+  EXPECT_EQ(launches[0].use[0].token_index, 18);
+  plan.rows.erase(plan.rows.begin());
+  choices.erase(choices.begin());
+  ASSERT_EQ(cut_into_launches(plan, choices).size(), 1u);  // something to wait for
+  EXPECT_EQ(cut_into_launches(plan, choices)[0].rows, 0);
+}
+
 TEST(StepBuilder, AllLogitsAreScoredButTheLast) {
   const std::vector<TokenId> prompt = tokens_from(0, 5);
   StepPlan plan;

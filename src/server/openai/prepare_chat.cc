@@ -119,8 +119,8 @@ ApiResult<std::optional<OutputRules>> output_rules(const ChatRequest& request, c
   return std::optional(std::move(rules));
 }
 
-std::optional<ApiError> bind_chat(const ChatRequest& request, const PrepareInput& input, OutputParserOptions parser,
-                                  const std::string& open_text, Request& engine) {
+std::optional<ApiError> bind_chat(const ChatRequest& request, const PrepareInput& input,
+                                  const OutputParserOptions& parser, const std::string& open_text, Request& engine) {
   ApiResult<std::optional<OutputRules>> read = output_rules(request, input);
   if (ApiError* error = std::get_if<ApiError>(&read)) return std::move(*error);
   std::optional<OutputRules>& rules = std::get<std::optional<OutputRules>>(read);

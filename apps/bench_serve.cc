@@ -1,0 +1,237 @@
+// See bench_serve.h. A server in this process (its engine, HTTP and all) or any other by its URL; a workload's prompts,
+// cut to length in that server's own tokens; warm-up; the run; a table and a JSON line.
+#include "bench_serve.h"
+
+#include <csignal>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "bench_serve_load.h"
+#include "bench_serve_stats.h"
+#include "bench_support.h"
+#include "eval_ask.h"
+#include "eval_local.h"
+#include "serve_flags.h"
+
+namespace boreas {
+
+namespace {
+
+struct ServeBenchFlags {
+  ServeFlags serve;  // of the server in this process; serve.model also names --url's model
+  std::string url, api_key, device_name;
+  std::string workload = "competition-maths";
+  WorkloadOptions prompts;
+  int32_t warmup = 0;
+  double timeout_s = 600;
+  ServeLoadOptions load;
+  std::string results_dir;
+};
+
+constexpr int32_t kProbeWords[] = {64, 320};
+constexpr uint64_t kProbeSeed = 7;
+
+// Set by the first Ctrl-C; the second one ends the process.
+std::atomic<bool> interrupted = false;
+static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler may only touch such
+
+class InterruptGuard {
+ public:
+  InterruptGuard() {
+    interrupted = false;
+    before_ = std::signal(SIGINT, [](int) {
+      interrupted = true;
+      std::signal(SIGINT, SIG_DFL);
+    });
+  }
+  ~InterruptGuard() { std::signal(SIGINT, before_); }
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+
+ private:
+  void (*before_)(int) = SIG_DFL;
+};
+
+// The server, whosever it is.
+struct Measured {
+  std::unique_ptr<LocalServer> local;
+  std::string model, device;  // as the line names them
+};
+
+Status find_server(ServeBenchFlags& flags, Measured& measured) {
+  flags.load.timeout_ms = static_cast<int64_t>(flags.timeout_s * 1000);
+  if (!flags.url.empty()) {
+    ASSIGN_OR_RETURN(flags.load.target, parse_target(flags.url));
+    for (const char c : flags.api_key)
+      if (c <= ' ' || c >= 0x7F) return Error{"--api-key must be printable ASCII", "api-key"};
+    flags.load.target.api_key = flags.api_key;
+    measured.device = flags.device_name.empty() ? "of the server" : flags.device_name;
+  } else {
+    RETURN_IF_ERROR(complete_serve_flags(flags.serve));
+    ASSIGN_OR_RETURN(measured.local,
+                     LocalServer::start(model_source(flags.serve), device_choice(flags.serve), flags.serve.engine));
+    flags.load.target = measured.local->target();
+    measured.device = measured.local->executor().device;
+    measured.model = flags.serve.model.empty() ? flags.serve.model_shape + " (dummy weights)" : flags.serve.model;
+    if (!flags.serve.model.empty() && flags.serve.load_format == "dummy") measured.model += " (dummy weights)";
+  }
+  flags.load.model = flags.url.empty() ? "" : flags.serve.model;
+  if (flags.load.model.empty()) {
+    HttpClient client(flags.load.target, flags.load.timeout_ms);
+    ASSIGN_OR_RETURN(flags.load.model, first_model(client));
+  }
+  if (measured.model.empty()) measured.model = flags.load.model;
+  return Ok{};
+}
+
+boost::json::object result_of(const ServeBenchFlags& flags, const Measured& measured, const ServeSummary& summary) {
+  boost::json::object line = result_line("serve", "http", measured.device);
+  line["model"] = measured.model;
+  line["server"] = flags.url.empty() ? "in process" : flags.url;
+  line["workload"] = flags.workload;
+  line["loop"] = flags.load.rate > 0 ? "open" : "closed";
+  if (flags.load.rate > 0) line["rate"] = flags.load.rate;
+  else line["clients"] = flags.load.clients;
+  line["seed"] = flags.prompts.seed;
+  if (flags.prompts.prompt_tokens > 0) line["prompt_tokens_wanted"] = flags.prompts.prompt_tokens;
+  if (flags.prompts.output_tokens > 0) line["output_tokens_wanted"] = flags.prompts.output_tokens;
+  if (flags.prompts.answer_tokens_max > 0) line["max_tokens"] = flags.prompts.answer_tokens_max;
+  line["ignore_eos"] = flags.load.ignore_eos;
+  line["temperature"] = flags.load.temperature;
+  line["warmup"] = flags.warmup;
+  line["tokens_per_word"] = flags.prompts.scale.tokens_per_word;
+  add_summary(summary, line);
+  return line;
+}
+
+void print_first_error(const LoadResult& result) {
+  for (const ChatRecord& record : result.records) {
+    if (record.error.empty() || record.error == kInterrupted) continue;
+    std::cerr << "first failure: " << record.error << ": " << record.message << "\n";
+    return;
+  }
+}
+
+Status measure(ServeBenchFlags& flags, const Workload& workload, const Measured& measured) {
+  const InterruptGuard guard;
+  flags.load.stop = &interrupted;
+  flags.load.seed = flags.prompts.seed;
+  flags.load.show_progress = true;
+  ASSIGN_OR_RETURN(flags.prompts.scale,
+                   measure_scale(flags.load.target, flags.load.model, workload, flags.load.timeout_ms));
+  if (flags.warmup > 0) {
+    WorkloadOptions warmup = flags.prompts;
+    warmup.seed = ~flags.prompts.seed;  // other prompts: those of the run must not be cached
+    warmup.requests = flags.warmup;
+    const LoadResult warm = run_load(make_conversations(workload, warmup), flags.load);
+    if (warm.lost_server) return Error{"the server is gone: no connection in the warm-up", "url"};
+  }
+  const std::vector<Conversation> conversations = make_conversations(workload, flags.prompts);
+  const LoadResult result = run_load(conversations, flags.load);
+  const ServeSummary summary = summarize(result);
+  print_first_error(result);
+  print_summary(std::cout, summary);
+  std::cout << "\n";
+  boost::json::object line = result_of(flags, measured, summary);
+  const bool whole = !result.interrupted && !result.lost_server && summary.completed > 0;
+  if (!whole) line["ended_early"] = result.interrupted ? "interrupted" : "no answers";
+  // A part of a run, or one without answers, is printed but not kept.
+  if (!record_result(line, whole ? flags.results_dir : "")) return Error{"the result was not recorded"};
+  if (result.lost_server) return Error{"the server is gone: one request after the other found no connection", "url"};
+  if (summary.completed == 0 && !result.interrupted) return Error{"no request was answered", "url"};
+  return Ok{};
+}
+
+Status run_serve_bench(ServeBenchFlags& flags) {
+  const Workload* workload = find_workload(flags.workload);
+  if (workload == nullptr) return Error{"--workload is unknown: " + flags.workload, "workload"};
+  Measured measured;
+  RETURN_IF_ERROR(find_server(flags, measured));
+  return measure(flags, *workload, measured);
+}
+
+void declare_server(CLI::App& command, ServeBenchFlags& flags) {
+  command.add_option("--url", flags.url,
+                     "server to measure, as http://host:port; without it one of --model is started");
+  command.add_option("--api-key", flags.api_key, "with --url: its key");
+  command.add_option("--device-name", flags.device_name, "with --url: what the line says it runs on");
+  command.add_option("--model", flags.serve.model,
+                     "checkpoint directory or hub id; with --url the name to ask for (default: the server's first)");
+  command.add_option("--model-shape", flags.serve.model_shape, "made-up weights of this shape instead of a checkpoint");
+  command.add_option("--load-format", flags.serve.load_format, "auto, or dummy for made-up weights of --model's shape")
+      ->check(CLI::IsMember({"auto", "dummy"}));
+  declare_engine_flags(command, flags.serve);
+}
+
+void declare_load(CLI::App& command, ServeBenchFlags& flags) {
+  constexpr int32_t kTokensMax = 1 << 20;
+  std::vector<std::string> names;
+  std::string help = "prompts:";
+  for (const Workload& workload : workloads()) {
+    names.emplace_back(workload.name);
+    help += (names.size() > 1 ? "; " : " ") + names.back() + ": " + std::string(workload.about);
+  }
+  command.add_option("--workload", flags.workload, help)->check(CLI::IsMember(names))->capture_default_str();
+  CLI::Option* clients = command.add_option("--clients", flags.load.clients,
+                                            "closed loop: so many, each asks again when it has its answer");
+  clients->check(CLI::Range(1, kOpenMax))->capture_default_str();
+  command.add_option("--rate", flags.load.rate, "open loop: requests a second, arriving at random (Poisson)")
+      ->check(CLI::Range(0.001, 100000.0))
+      ->excludes(clients);
+  command.add_option("--requests", flags.prompts.requests, "how many, each turn of a conversation one")
+      ->check(CLI::Range(1, 1000000));
+  command.add_option("--warmup", flags.warmup, "requests before that, not measured")
+      ->check(CLI::Range(0, 100000))
+      ->capture_default_str();
+  command.add_option("--seed", flags.prompts.seed, "of prompts, lengths and arrivals")->capture_default_str();
+  command.add_option("--prompt-tokens", flags.prompts.prompt_tokens, "of (first) prompts instead of the workload's")
+      ->check(CLI::Range(1, kTokensMax));
+  command.add_option("--output-tokens", flags.prompts.output_tokens, "of answers instead of the workload's")
+      ->check(CLI::Range(1, kTokensMax));
+  command.add_option("--max-tokens", flags.prompts.answer_tokens_max, "caps the workload's answers")
+      ->check(CLI::Range(1, kTokensMax));
+  command.add_flag("--ignore-eos", flags.load.ignore_eos, "answers of exactly their length, if the server can do that");
+  command.add_option("--temperature", flags.load.temperature)->check(CLI::Range(0.0, 2.0))->capture_default_str();
+  command.add_option("--timeout", flags.timeout_s, "seconds that a request may take")
+      ->check(CLI::Range(0.001, 1e6))
+      ->capture_default_str();
+  command.add_option("--results", flags.results_dir,
+                     "append the line to <machine>.ndjson in this folder, e.g. bench/results");
+}
+
+}  // namespace
+
+Result<TextScale> measure_scale(const HttpTarget& target, const std::string& model, const Workload& workload,
+                                int64_t timeout_ms) {
+  ServeLoadOptions options;
+  options.target = target;
+  options.model = model;
+  options.timeout_ms = timeout_ms;
+  double words[2], tokens[2];
+  for (size_t i = 0; i < 2; ++i) {
+    const Conversation probe = make_probe(workload, kProbeWords[i], kProbeSeed + i);
+    const LoadResult result = run_load({probe}, options);
+    const ChatRecord& record = result.records.front();
+    if (!record.error.empty()) return Error{"a first prompt failed: " + record.error + ": " + record.message, "url"};
+    if (record.prompt_tokens == 0) return TextScale{};
+    words[i] = static_cast<double>(words_of(probe));
+    tokens[i] = static_cast<double>(record.prompt_tokens);
+  }
+  TextScale scale;
+  if (words[1] <= words[0] || tokens[1] <= tokens[0]) return scale;
+  scale.tokens_per_word = (tokens[1] - tokens[0]) / (words[1] - words[0]);
+  scale.tokens_around = tokens[0] - words[0] * scale.tokens_per_word;
+  return scale;
+}
+
+void add_serve_bench(CLI::App& bench, const std::function<void(const Status&)>& finish) {
+  auto flags = std::make_shared<ServeBenchFlags>();
+  flags->prompts.requests = 32;
+  CLI::App* command = bench.add_subcommand("serve", "time to first token, between tokens and tok/s of a server");
+  declare_server(*command, *flags);
+  declare_load(*command, *flags);
+  command->callback([=] { finish(run_serve_bench(*flags)); });
+}
+
+}  // namespace boreas

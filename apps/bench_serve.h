@@ -1,0 +1,21 @@
+// `boreas bench serve`: what a server does for its clients over HTTP, whosever server it is.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+#include "base/result.h"
+#include "bench_serve_workload.h"
+#include "eval_client.h"
+
+namespace boreas {
+
+// finish: reports an error and sets the exit code.
+void add_serve_bench(CLI::App& bench, const std::function<void(const Status&)>& finish);
+
+// How many tokens the server makes of a workload's words: two prompts of a token each, by the usage that it tells. The
+// default scale if it tells none. Error: it refuses them or cannot be reached.
+Result<TextScale> measure_scale(const HttpTarget& target, const std::string& model, const Workload& workload,
+                                int64_t timeout_ms);
+
+}  // namespace boreas

@@ -1,0 +1,273 @@
+// Runs of `boreas bench serve` against a whole server over the fake executor, and against servers that misbehave.
+#include "apps/bench_serve.h"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "apps/bench_serve_load.h"
+#include "apps/bench_serve_stats.h"
+#include "test_client.h"
+#include "test_server.h"
+
+namespace boreas {
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+
+HttpTarget target_at(uint16_t port) { return {"127.0.0.1", std::to_string(port), "/v1", ""}; }
+
+ServeLoadOptions load_for(uint16_t port) {
+  ServeLoadOptions options;
+  options.target = target_at(port);
+  options.model = "tiny";
+  options.timeout_ms = kPatienceMs;
+  return options;
+}
+
+// Like so many prompts of a few words, each with an answer of that many tokens.
+std::vector<Conversation> short_prompts(int32_t requests, int32_t answer_tokens) {
+  WorkloadOptions options;
+  options.requests = requests;
+  options.prompt_tokens = 40;
+  options.output_tokens = answer_tokens;
+  return make_conversations(*find_workload("competition-maths"), options);
+}
+
+// Answers the n-th request, from 0 on, with these bytes and closes; `keeps_open`: not before it is destroyed.
+class AnsweringServer {
+ public:
+  explicit AnsweringServer(std::function<std::string(int)> answer, bool keeps_open = false)
+      : answer_(std::move(answer)), keeps_open_(keeps_open) {
+    fd_ = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    if (::bind(fd_, reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(fd_, 16) != 0) ADD_FAILURE();
+    ::getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size);
+    port_ = ntohs(address.sin_port);
+    thread_ = std::thread([this] { serve(); });
+  }
+  ~AnsweringServer() {
+    stop_ = true;
+    thread_.join();
+    ::close(fd_);
+  }
+  uint16_t port() const { return port_; }
+  int requests() const { return requests_; }
+
+ private:
+  void serve() {
+    std::vector<int> kept;
+    while (!stop_) {
+      pollfd state{fd_, POLLIN, 0};
+      if (::poll(&state, 1, 10) <= 0) continue;
+      const int client = ::accept(fd_, nullptr, nullptr);
+      std::string request;  // requests end with the JSON body
+      while (request.find("\r\n\r\n") == std::string::npos || request.back() != '}') {
+        char bytes[16 << 10];
+        const ssize_t got = ::recv(client, bytes, sizeof(bytes), 0);
+        if (got <= 0) break;
+        request.append(bytes, static_cast<size_t>(got));
+      }
+      const std::string answer = answer_(requests_++);
+      if (::send(client, answer.data(), answer.size(), MSG_NOSIGNAL) < 0) ADD_FAILURE();
+      if (keeps_open_) {
+        kept.push_back(client);
+      } else {
+        ::shutdown(client, SHUT_WR);
+        ::close(client);
+      }
+    }
+    for (const int client : kept) ::close(client);
+  }
+
+  const std::function<std::string(int)> answer_;
+  const bool keeps_open_;
+  int fd_ = -1;
+  uint16_t port_ = 0;
+  std::atomic<bool> stop_ = false;
+  std::atomic<int> requests_ = 0;
+  std::thread thread_;
+};
+
+const std::string kHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
+const std::string kWord = R"(data: {"choices": [{"delta": {"content": "word "}, "finish_reason": null}]})"
+                          "\n\n";
+const std::string kStop = R"(data: {"choices": [{"delta": {}, "finish_reason": "stop"}]})"
+                          "\n\n";
+const std::string kDone = "data: [DONE]\n\n";
+
+std::string refusal(const std::string& fields) {
+  return "HTTP/1.1 429 Too Many Requests\r\n" + fields + "Content-Length: 2\r\nConnection: close\r\n\r\n{}";
+}
+
+TEST(ServeBench, PromptsHaveTheirLengthInTheServersTokens) {
+  TestServer server;
+  server.write_forever("and on ");
+  for (const char* name : {"coding-contest", "graduate-questions", "agent"}) {
+    const Workload& workload = *find_workload(name);
+    const Result<TextScale> scale = measure_scale(target_at(server.port()), "tiny", workload, kPatienceMs);
+    ASSERT_TRUE(scale.ok()) << scale.error().message;
+    WorkloadOptions prompts;
+    prompts.requests = 8;
+    prompts.prompt_tokens = 1500;
+    prompts.output_tokens = 2;
+    prompts.scale = *scale;
+    std::vector<Conversation> conversations = make_conversations(workload, prompts);
+    for (Conversation& conversation : conversations) conversation.turns.resize(1);
+    const ServeSummary summary = summarize(run_load(conversations, load_for(server.port())));
+    ASSERT_EQ(summary.completed, static_cast<int64_t>(conversations.size())) << name;
+    const double mean = static_cast<double>(summary.prompt_tokens) / static_cast<double>(summary.completed);
+    EXPECT_NEAR(mean, 1500, 150) << name;
+  }
+}
+
+TEST(ServeBench, ClosedAndOpenLoopsCountEveryRequestAndToken) {
+  TestServerOptions slow;
+  slow.fake.step_ns = 2 * kMs;
+  TestServer server(slow);
+  server.write_forever("and on it goes ");
+  for (const double rate : {0.0, 500.0}) {
+    ServeLoadOptions options = load_for(server.port());
+    options.clients = 4;
+    options.rate = rate;
+    options.ignore_eos = true;
+    const LoadResult result = run_load(short_prompts(24, 10), options);
+    const ServeSummary summary = summarize(result);
+    EXPECT_EQ(summary.requests, 24);
+    EXPECT_EQ(summary.completed, 24);
+    EXPECT_EQ(summary.output_tokens, 240);
+    EXPECT_TRUE(summary.has_usage);
+    EXPECT_GT(summary.prompt_tokens, 24 * 10);
+    for (const ChatRecord& record : result.records) {
+      int64_t arrived = 0;
+      for (const Arrival& arrival : record.arrivals) arrived += arrival.tokens;
+      EXPECT_EQ(arrived, 10);
+      EXPECT_EQ(record.finish_reason, "length");
+      EXPECT_GE(record.end_ns - record.sent_ns, 10 * slow.fake.step_ns);  // a step a token, by construction
+      EXPECT_GE(record.arrivals.front().at_ns - record.sent_ns, slow.fake.step_ns);
+    }
+    if (rate == 0) {
+      EXPECT_LE(summary.under_way, 4.0);
+    }
+    EXPECT_TRUE(server.idle_at_baseline());
+  }
+}
+
+TEST(ServeBench, AnAgentsTurnsAreAnswered) {
+  TestServer server;
+  server.write("thinking<|END_THINKING|><|START_TEXT|>done<|END_TEXT|>");
+  WorkloadOptions prompts;
+  prompts.requests = 7;
+  prompts.prompt_tokens = 200;
+  prompts.scale.tokens_per_word = 40;  // few words
+  const ServeSummary summary =
+      summarize(run_load(make_conversations(*find_workload("agent"), prompts), load_for(server.port())));
+  EXPECT_EQ(summary.completed, 7);
+  EXPECT_GT(summary.cached_tokens, 0);
+}
+
+TEST(ServeBench, A429IsWaitedOutByAClosedLoopAlone) {
+  const auto answer = [](int request) {
+    return request % 3 != 2 ? refusal("Retry-After: 0\r\n") : kHead + kWord + kWord + kStop + kDone;
+  };
+  AnsweringServer server(answer);
+  ServeLoadOptions options = load_for(server.port());
+  const ServeSummary closed = summarize(run_load(short_prompts(4, 2), options));
+  EXPECT_EQ(closed.completed, 4);
+  EXPECT_EQ(closed.waits_429, 8);
+  EXPECT_TRUE(closed.errors.empty());
+  EXPECT_FALSE(closed.has_usage);
+  EXPECT_EQ(closed.output_tokens, 8);
+  EXPECT_EQ(server.requests(), 12);
+  options.rate = 1000;
+  const ServeSummary open = summarize(run_load(short_prompts(6, 2), options));
+  EXPECT_EQ(open.completed, 2);
+  EXPECT_EQ(open.errors.at("http_429"), 4);
+  EXPECT_EQ(open.waits_429, 0);
+}
+
+TEST(ServeBench, AWaitBeyondTheTimeoutIsAnError) {
+  AnsweringServer server([](int) { return refusal("Retry-After: 3600\r\n"); });
+  const ServeSummary summary = summarize(run_load(short_prompts(2, 2), load_for(server.port())));
+  EXPECT_EQ(summary.completed, 0);
+  EXPECT_EQ(summary.errors.at("http_429"), 2);
+}
+
+TEST(ServeBench, BrokenAnswersAreErrorsOfTheirKindAndTheRunGoesOn) {
+  const std::string length = "HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n";
+  const std::string answers[] = {kHead + kWord + kStop + kDone,
+                                 length + kWord,
+                                 kHead + kWord,
+                                 kHead + "data: {oops\n\n",
+                                 "garbage\r\n\r\n",
+                                 "HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n",
+                                 kHead + kWord + "data: {\"error\": {\"message\": \"m\"}}\n\n",
+                                 kHead + kWord + kDone};
+  AnsweringServer server([&](int request) { return answers[static_cast<size_t>(request) % std::size(answers)]; });
+  const ServeSummary summary = summarize(run_load(short_prompts(8, 2), load_for(server.port())));
+  EXPECT_EQ(summary.requests, 8);
+  EXPECT_EQ(summary.completed, 2);
+  for (const char* kind : {"closed", "incomplete", "malformed", "http", "http_500", "server_error"})
+    EXPECT_EQ(summary.errors.count(kind), 1u) << kind;
+}
+
+TEST(ServeBench, SilenceIsATimeout) {
+  AnsweringServer server([](int) { return kHead + kWord; }, true);
+  ServeLoadOptions options = load_for(server.port());
+  options.timeout_ms = 200;
+  const ServeSummary summary = summarize(run_load(short_prompts(2, 2), options));
+  EXPECT_EQ(summary.errors.at("timeout"), 2);
+}
+
+TEST(ServeBench, AServerThatIsGoneEndsTheRun) {
+  uint16_t port = 0;
+  {
+    port = AnsweringServer([](int) { return std::string(); }).port();
+  }
+  const LoadResult result = run_load(short_prompts(50, 2), load_for(port));
+  EXPECT_TRUE(result.lost_server);
+  const ServeSummary summary = summarize(result);
+  EXPECT_LT(summary.requests, 50);
+  EXPECT_EQ(summary.errors.at("unreachable"), summary.requests);
+  const Result<TextScale> scale = measure_scale(target_at(port), "m", workloads().front(), 1000);
+  EXPECT_FALSE(scale.ok());
+}
+
+TEST(ServeBench, AnInterruptedRunKeepsWhatItHas) {
+  std::atomic<bool> stop = false;
+  AnsweringServer server([&](int request) {
+    if (request == 2) stop = true;
+    return request < 2 ? kHead + kWord + kStop + kDone : refusal("Retry-After: 30\r\n");
+  });
+  ServeLoadOptions options = load_for(server.port());
+  options.stop = &stop;
+  const LoadResult result = run_load(short_prompts(50, 2), options);
+  EXPECT_TRUE(result.interrupted);
+  EXPECT_EQ(summarize(result).completed, 2);
+}
+
+TEST(ServeBench, AnInterruptEndsAStreamThatHangs) {
+  std::atomic<bool> stop = false;
+  AnsweringServer hanging(
+      [&](int) {
+        stop = true;
+        return kHead + kWord;
+      },
+      true);
+  ServeLoadOptions options = load_for(hanging.port());
+  options.stop = &stop;
+  const LoadResult result = run_load(short_prompts(5, 2), options);
+  EXPECT_TRUE(result.interrupted);
+  EXPECT_LE(result.records.size(), 1u);
+}
+
+}  // namespace
+}  // namespace boreas
