@@ -24,8 +24,9 @@ set_target_properties(boreas_flags PROPERTIES INTERFACE_COMPILE_OPTIONS "${host_
 
 # boreas_cuda_options(TARGET): for a target with .cu files. CMake 3.25 does not know C++20 for nvcc 13: required, it fails
 # to generate; not required, it says nothing, so the language is said here. The runtime is linked statically: a binary needs the driver only.
+# -fmad=false: the instances of a kernel must give the same bits (docs/decisions/0008).
 function(boreas_cuda_options target)
   set_target_properties(${target} PROPERTIES CUDA_RUNTIME_LIBRARY Static CUDA_STANDARD_REQUIRED OFF)
   target_compile_options(${target} PRIVATE
-    "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-std=c++20 --expt-relaxed-constexpr -Werror all-warnings -Xcompiler=-Wall,-Wextra,-Wno-unused-parameter,-ffp-contract=off>")
+    "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-std=c++20 --expt-relaxed-constexpr -fmad=false -Werror all-warnings -Xcompiler=-Wall,-Wextra,-Wno-unused-parameter,-ffp-contract=off>")
 endfunction()

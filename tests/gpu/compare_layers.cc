@@ -22,6 +22,7 @@ struct Flags {
   std::string folder;
   std::vector<std::string> only;
   LayerLimits limits;
+  int32_t plan_tokens = kLayerPlanTokens;
   ProbedOptions options;
 };
 
@@ -88,7 +89,7 @@ Result<bool> compare(const Flags& flags) {
   bool ok = true;
   for (const OracleRun& run : files.runs) {
     const auto run_start = std::chrono::steady_clock::now();
-    ASSIGN_OR_RETURN(const LayerReport report, compare_run(*executor, config, run, comparison));
+    ASSIGN_OR_RETURN(const LayerReport report, compare_run(*executor, config, run, comparison, flags.plan_tokens));
     print_report(report, seconds_since(run_start));
     ok = ok && report.ok;
   }
@@ -104,6 +105,8 @@ int main_of(int argc, char** argv) {
   app.add_option("--norm-roundings", flags.options.norm_roundings,
                  "2: of x * scale, too, as transformers does; 1: the product's norm")
       ->check(CLI::Range(1, 2));
+  app.add_option("--plan-tokens", flags.plan_tokens, "tokens of a plan; 1: by the kernel of one row")
+      ->check(CLI::Range(1, kLayerPlanTokens));
   app.add_option("--cosine-min", flags.limits.cosine_min, "of every vector");
   app.add_option("--rms-max", flags.limits.rms_max, "of every vector, relative");
   app.add_option("--route-ulps", flags.limits.route_ulps_max,

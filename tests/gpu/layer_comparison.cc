@@ -67,10 +67,10 @@ std::vector<PageId> page_table(int32_t first, int32_t end, int32_t pages) {
   return table;
 }
 
-Status run_tokens(Executor& executor, const ModelConfig& config, const OracleRun& run) {
+Status run_tokens(Executor& executor, const ModelConfig& config, const OracleRun& run, int32_t plan_tokens) {
   const int32_t count = static_cast<int32_t>(run.tokens.size());
   for (int32_t done = 0; done < count;) {
-    const int32_t take = std::min(count - done, kLayerPlanTokens);
+    const int32_t take = std::min(count - done, plan_tokens);
     StepRow row;
     row.position = run.context + done;
     row.tokens = std::span(run.tokens).subspan(static_cast<size_t>(done), static_cast<size_t>(take));
@@ -260,7 +260,8 @@ PagesNeeded pages_needed(const ModelConfig& config, const std::vector<OracleRun>
 }
 
 Result<LayerReport> compare_run(Executor& executor, const ModelConfig& config, const OracleRun& run,
-                                LayerComparison& comparison) {
+                                LayerComparison& comparison, int32_t plan_tokens) {
+  CHECK(plan_tokens >= 1 && plan_tokens <= kLayerPlanTokens);
   if (run.context > 0) {
     RETURN_IF_ERROR(fill_pool(executor, config, PagePoolKind::kFull, run.context));
     RETURN_IF_ERROR(fill_pool(executor, config, PagePoolKind::kSliding, run.context));
@@ -269,7 +270,7 @@ Result<LayerReport> compare_run(Executor& executor, const ModelConfig& config, c
   SequenceSpec spec;
   spec.prompt = run.tokens;
   executor.open_sequence(0, spec);
-  const Status status = run_tokens(executor, config, run);
+  const Status status = run_tokens(executor, config, run, plan_tokens);
   executor.close_sequence(0);
   if (!status.ok()) return status.error();
   return comparison.end();

@@ -92,10 +92,11 @@ struct PagesNeeded {
 };
 PagesNeeded pages_needed(const ModelConfig& config, const std::vector<OracleRun>& runs);
 
-// Fills the cache where the run has a context, then runs its tokens in plans of at most kLayerPlanTokens. The executor
-// is made over a ProbeDevice with `comparison` as its user.
+// Fills the cache where the run has a context, then runs its tokens in plans of at most `plan_tokens`, 1 to
+// kLayerPlanTokens; plans of one token take the kernel of one row. The executor is made over a ProbeDevice with
+// `comparison` as its user.
 constexpr int32_t kLayerPlanTokens = 512;
 Result<LayerReport> compare_run(Executor& executor, const ModelConfig& config, const OracleRun& run,
-                                LayerComparison& comparison);
+                                LayerComparison& comparison, int32_t plan_tokens = kLayerPlanTokens);
 
 }  // namespace boreas

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 #include "exec/cuda/cuda_executor.h"
 #include "tests/gpu/golden_run.h"
@@ -20,13 +21,13 @@ TEST(LayersOnGpu, EqualTransformersOnItsOwnInputs) {
   ASSERT_TRUE(golden.ok()) << golden.error().message;
   const ModelConfig& config = golden->model()->config();
   const OwnedRun owned = golden_run(*golden);
-  for (const int32_t norm_roundings : {1, 2}) {
+  for (const auto& [norm_roundings, plan_tokens] : {std::pair{1, kLayerPlanTokens}, {2, kLayerPlanTokens}, {1, 1}}) {
     LayerComparison comparison(config, {});
     ProbedOptions options;
     options.norm_roundings = norm_roundings;
     auto executor = make_probed_executor(golden->model(), {owned.run}, options, comparison);
     ASSERT_TRUE(executor.ok()) << executor.error().message;
-    const auto report = compare_run(**executor, config, owned.run, comparison);
+    const auto report = compare_run(**executor, config, owned.run, comparison, plan_tokens);
     ASSERT_TRUE(report.ok()) << report.error().message;
     EXPECT_TRUE(report->ok) << report->json_line();
   }

@@ -11,6 +11,8 @@ namespace boreas {
 std::span<const cuda::MegakernelEntry> probed_megakernels();
 
 const void* probed_north_kernel();
+const void* probed_north_one_row_kernel();
 const void* probed_golden_kernel();
+const void* probed_golden_one_row_kernel();
 
 }  // namespace boreas

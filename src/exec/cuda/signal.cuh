@@ -5,6 +5,9 @@
 //               A hop has two halves by epoch parity. verify() proved that nobody publishes use u + 2 before all
 //               readers of use u are done, and that a word has one writer; so a word never carries a later epoch than
 //               wanted.
+//               A reader must use the whole word, or the part next to the epoch: of a word of which it sees only some
+//               registers used, ptxas (13.0) loads these one by one, and the epoch of one access says nothing about
+//               another's payload. tests/gpu/check_word_access.py looks for such loads in the machine code.
 //   logits      fp32 rows in global memory, too long for words. Writers: stores, then fence.acq_rel.gpu, then the
 //               worker's word of hop logits. Readers: that word, then fence.acq_rel.gpu, then loads.
 //   KV rows     written by the worker that reads them, in an earlier launch: the launch boundary orders them. Rows of

@@ -19,7 +19,8 @@ struct Body<C, Op::kSample> {
       gather_words<32, 4>(
           w.params, w.at, w.lane(), C::kWorkers, wait.hop, epoch, [&](int32_t i) { return row * C::kWorkers + i; },
           [&](int32_t, int32_t, const Word& word) {
-            best.offer(word.payload[0], static_cast<int32_t>(word.payload[1]));
+            // The third one is zero; but a word must be used whole (signal.cuh).
+            best.offer(word.payload[0], static_cast<int32_t>(word.payload[1] | word.payload[2]));
           });
       warp_sync();
       for (int32_t step = 16; step > 0; step /= 2) {

@@ -62,7 +62,8 @@ struct Body<C, Op::kTopK> {
     BOREAS_UNROLL
     for (int32_t q = 0; q < kPerLane; ++q) {
       const Word& word = words[q];
-      const uint32_t pair = k < 2 ? word.payload[0] : k < 4 ? word.payload[1] : word.payload[2];
+      uint32_t pair = k < 2 ? word.payload[0] : k < 4 ? word.payload[1] : word.payload[2];
+      if (C::kOneRow) pair |= word.payload[1] | word.payload[2];  // zeros; but a word must be used whole (signal.cuh)
       const int32_t expert = w.lane() + 32 * q;
       keys[q] = expert < C::kExperts ? key_of(half_of(pair, k % 2), expert) : 0;
     }

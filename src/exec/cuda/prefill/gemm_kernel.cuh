@@ -181,10 +181,10 @@ struct FragmentLane {
       const Vec4 p = load_shared_128(at), q = load_shared_128(at_second);
       a[0] = p.x;
       a[1] = tall ? p.y : q.x;
-      a[2] = tall ? p.z : p.y;
-      a[3] = tall ? p.w : q.y;
-      a[4] = tall ? q.x : p.z;
-      a[5] = tall ? q.y : q.z;
+      a[2] = p.z;
+      a[3] = tall ? p.w : q.z;
+      a[4] = tall ? q.x : p.y;
+      a[5] = q.y;
       a[6] = tall ? q.z : p.w;
       a[7] = q.w;
     }
@@ -193,8 +193,8 @@ struct FragmentLane {
  private:
   BOREAS_DEVICE static void load_row(uint32_t* a, uint32_t at, bool tall_row) {
     a[0] = load_shared_32(at);
-    a[2] = load_shared_32(at + (tall_row ? 8 : 4));
-    a[4] = load_shared_32(at + (tall_row ? kTallStep / 2 : 8));
+    a[2] = load_shared_32(at + 8);
+    a[4] = load_shared_32(at + (tall_row ? kTallStep / 2 : 4));
     a[6] = load_shared_32(at + (tall_row ? kTallStep / 2 + 8 : 12));
   }
 };

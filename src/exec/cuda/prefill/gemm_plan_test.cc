@@ -84,7 +84,7 @@ std::vector<uint32_t> registers(const GemmTile& tile, const Stage& stage, bool b
   if (by_rows || tile.slots[low].step != kTallStep) {
     const int32_t at = own.shared + block * own.step + c * 16;
     if (own.step == kTallStep) return {stage.at(at), stage.at(at + 8), stage.at(at + 512), stage.at(at + 520)};
-    return {stage.at(at), stage.at(at + 4), stage.at(at + 8), stage.at(at + 12)};
+    return {stage.at(at), stage.at(at + 8), stage.at(at + 4), stage.at(at + 12)};
   }
   // A fragment: 16 bytes are a0 .. a3.
   const int32_t at = tile.slots[low].shared + block * kTallStep + c * 16, odd = upper ? 4 : 0;

@@ -189,7 +189,7 @@ BOREAS_DEVICE void finish_token(const FinishArgs& args) {
   BOREAS_UNROLL
   for (int32_t i = 0; i < kVector; ++i) squares = multiply_add(x.value[i], x.value[i], squares);
   const float mean = sum_of_block(squares, args.hidden / kVector) / static_cast<float>(args.hidden);
-  const float scale = 1.0f / square_root(mean + args.eps);
+  const float scale = reciprocal_square_root(mean + args.eps);
   uint16_t* to = args.normed + int64_t{token} * args.hidden;
   BOREAS_UNROLL
   for (int32_t i = 0; i < 4; ++i) {
