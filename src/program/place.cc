@@ -9,8 +9,8 @@
 namespace boreas {
 namespace {
 
-// With fewer ring stages than this the stream starves between hops; then the attention and inner slots share memory at
-// the price of one more wait.
+// With fewer ring stages than this the stream starves between hops; then the inner slot shares memory with the normed,
+// attention and qkv slots, which are over before, at the price of one more wait.
 constexpr int32_t kRingChunksComfortable = 6;
 
 int64_t align_up(int64_t bytes) { return ceil_div(bytes, kSlotAlign) * kSlotAlign; }
@@ -38,20 +38,25 @@ class Placement {
 
  private:
   // ---- memory of a worker
-  int64_t assign_offsets(bool share_attention_and_inner) {
+  static bool may_share(Slot slot) {
+    return slot == Slot::kNormed || slot == Slot::kAttention || slot == Slot::kQkv || slot == Slot::kInner;
+  }
+  int64_t assign_offsets(bool shares) {
     int64_t offset = 0;
     for (int32_t i = 0; i < kSlots; ++i) {
+      const Slot slot = static_cast<Slot>(i);
       SlotSpec& spec = program_.slots[static_cast<size_t>(i)];
-      spec.bytes = slot_bytes(config_, program_.workers(), program_.rows_max, static_cast<Slot>(i));
-      if (share_attention_and_inner && static_cast<Slot>(i) == Slot::kInner) {
-        spec.offset = program_.slots[static_cast<size_t>(Slot::kAttention)].offset;
-        offset = std::max(offset, spec.offset + align_up(spec.bytes));
-        continue;
-      }
+      spec.bytes = slot_bytes(config_, program_.workers(), program_.rows_max, slot);
       spec.offset = offset;
-      offset += align_up(spec.bytes);
+      if (!shares || !may_share(slot)) offset += align_up(spec.bytes);
     }
-    return offset;
+    if (!shares) return offset;
+    const auto put = [&](Slot slot, int64_t at) {
+      SlotSpec& spec = program_.slots[static_cast<size_t>(slot)];
+      spec.offset = at;
+      return at + align_up(spec.bytes);
+    };
+    return std::max(put(Slot::kInner, offset), put(Slot::kQkv, put(Slot::kAttention, put(Slot::kNormed, offset))));
   }
 
   Status lay_out_slots() {

@@ -176,7 +176,7 @@ class Machine {
     params.page_list_full = 64;
     params.page_list_sliding = 16;
     const uint32_t scratch = params.ring_offset + static_cast<uint32_t>(params.ring_chunks * kStreamChunkBytes);
-    params.scratch = cuda::map_scratch<C>(scratch, program.rows_max, 64 + 16);
+    params.scratch = cuda::map_scratch<C>(scratch, program.rows_max, 64 + 16, cuda::partial_bytes(program.rows_max));
     params.layer_count = config.layer_count();
     params.window = config.window;
     params.rms_norm_eps = config.rms_norm_eps;

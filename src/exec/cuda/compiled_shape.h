@@ -21,7 +21,7 @@ struct CompiledShape {
           experts_per_token = 0, vocabulary = 0;
   std::array<uint32_t, kHops> hop_half_words{};  // by Hop, for kRowsMax rows
   // Of a block's shared memory beside slots and ring; its end says how much that is.
-  ScratchMap (*scratch_map)(uint32_t base, int32_t rows, int32_t pages_per_row) = nullptr;
+  ScratchMap (*scratch_map)(uint32_t base, int32_t rows, int32_t pages_per_row, int32_t partial_half) = nullptr;
 };
 
 template <class C>

@@ -10,7 +10,7 @@
 namespace boreas::cuda {
 namespace {
 
-constexpr int64_t kRingAlign = 1024;
+constexpr int64_t kRingAlign = 1024, kPartialAlign = 128;
 constexpr int64_t kTableAlign = 256;
 // A piece owns one page in so many positions: by so many a list's entry more is needed.
 constexpr int32_t kListPositions = kAttentionPieces * kLayoutPagePositions;
@@ -33,7 +33,7 @@ PageListSizes page_list_sizes(const ModelConfig& config, int32_t workers, int32_
   return {config.full_layers() > 0 ? entries(pages) : 0, config.sliding_layers() > 0 ? entries(reachable) : 0};
 }
 
-ProgramSet::Entry ProgramSet::lay_out(const Program& program, const CompiledShape& shape) const {
+ProgramSet::Entry ProgramSet::lay_out(const Program& program, const CompiledShape& shape, bool spares) const {
   Entry entry;
   entry.rows_max = program.rows_max;
   entry.task_count = program.tasks.size();
@@ -43,7 +43,12 @@ ProgramSet::Entry ProgramSet::lay_out(const Program& program, const CompiledShap
   const int64_t ring = align_up(program.slot_bytes, kRingAlign);
   const int64_t scratch = ring + int64_t{program.ring_chunks} * kStreamChunkBytes;
   entry.ring_offset = static_cast<uint32_t>(ring);
-  entry.scratch = shape.scratch_map(static_cast<uint32_t>(scratch), program.rows_max, lists_.full + lists_.sliding);
+  const int32_t rows = program.rows_max, pages = lists_.full + lists_.sliding, least = partial_bytes(rows);
+  entry.scratch = shape.scratch_map(static_cast<uint32_t>(scratch), rows, pages, least);
+  if (const int64_t spare = program.device.slot_ring_bytes - entry.scratch.end; spares && spare > 0) {
+    const int64_t half = std::min<int64_t>(least + spare / 2 / kPartialAlign * kPartialAlign, kPartialBytesMax);
+    entry.scratch = shape.scratch_map(static_cast<uint32_t>(scratch), rows, pages, static_cast<int32_t>(half));
+  }
   entry.shared_bytes = entry.scratch.end;
   return entry;
 }
@@ -54,7 +59,7 @@ Status ProgramSet::shorten_lists(const ModelConfig& config, const CompiledShape&
                                  const std::vector<Program>& programs) {
   for (const Program& program : programs) {
     const int64_t room = program.device.slot_ring_bytes;
-    const auto needed = [&] { return static_cast<int64_t>(lay_out(program, shape).shared_bytes); };
+    const auto needed = [&] { return static_cast<int64_t>(lay_out(program, shape, false).shared_bytes); };
     while (room > 0 && needed() > room) {
       const int32_t shorter = (context_max_ - 1) / kListPositions * kListPositions;
       if (shorter == 0) {
@@ -62,7 +67,7 @@ Status ProgramSet::shorten_lists(const ModelConfig& config, const CompiledShape&
                      " bytes of shared memory, " + program.device.name + " has " + std::to_string(room) + ": slots " +
                      std::to_string(program.slot_bytes) + ", ring " +
                      std::to_string(int64_t{program.ring_chunks} * kStreamChunkBytes) + ", scratch " +
-                     std::to_string(shape.scratch_map(0, program.rows_max, lists_.full + lists_.sliding).end)};
+                     std::to_string(needed() - lay_out(program, shape, false).scratch.full)};
       }
       context_max_ = shorter;
       lists_ = page_list_sizes(config, shape.workers, context_max_);
@@ -91,7 +96,7 @@ Result<ProgramSet> ProgramSet::make(Device& device, const ModelConfig& config, c
     programs.push_back(std::move(program));
   }
   RETURN_IF_ERROR(set.shorten_lists(config, shape, programs));
-  for (const Program& program : programs) set.entries_.push_back(set.lay_out(program, shape));
+  for (const Program& program : programs) set.entries_.push_back(set.lay_out(program, shape, true));
   for (size_t i = 0; i < kHops; ++i) set.hop_uses_[i] = static_cast<uint32_t>(programs.front().hop_uses[i]);
   ASSIGN_OR_RETURN(const DeviceMemory memory, device.allocate(static_cast<size_t>(end), "programs"));
   const WeightLayout layout = lay_out_weights(config);

@@ -49,7 +49,8 @@ class ProgramSet {
     size_t shared_bytes = 0;
   };
   const Entry& entry_of(int32_t rows) const;
-  Entry lay_out(const Program& program, const CompiledShape& shape) const;
+  // spares: what is left of a block's shared memory becomes room for partial sums.
+  Entry lay_out(const Program& program, const CompiledShape& shape, bool spares) const;
   Status shorten_lists(const ModelConfig& config, const CompiledShape& shape, const std::vector<Program>& programs);
 
   std::vector<Entry> entries_;  // by rows, ascending

@@ -13,18 +13,23 @@ constexpr int32_t kStagesMax = 16;
 constexpr int32_t kBarrierBytes = 8;
 constexpr int32_t kRouteExperts = 16;
 
-// Partial sums of products (products.cuh), in two halves of so many bytes that are used in turn: one barrier a flush
-// suffices. An entry, one (matrix row, plan row), takes at most kPartsMax floats. One row: all gate and up rows of its
-// eight experts; eight rows: a tile of 16.
+// Partial sums of products (products.cuh), in two halves of at least so many bytes that are used in turn: one barrier a
+// flush suffices. An entry, one (matrix row, plan row), takes at most kPartsMax floats. One row: all gate and up rows
+// of its eight experts; eight rows: a tile of 16. What a block's shared memory has left is added: the more, the fewer
+// flushes.
 constexpr int32_t kPartsMax = 8;
 constexpr int32_t partial_bytes(int32_t rows) {
   const int32_t entries = kTileRowsMax * rows;
   return (entries > 96 ? entries : 96) * kPartsMax * 4;
 }
 
+constexpr int32_t kPartialBytesMax = 16 * 1024;  // Worker::by_rows() counts to 8192
+
 // Attention's second group gives its outputs to the first: [8][128 threads] floats.
 constexpr int32_t kAttentionGiftBytes = 8 * kGroupThreads * 4;
 static_assert(kAttentionGiftBytes <= 2 * partial_bytes(1));
+
+constexpr int32_t kNormRowsTogether = 2;  // that GATHER_NORM awaits at once
 
 struct ScratchMap {
   uint32_t full, empty;      // [kStagesMax] mbarriers of the ring
@@ -37,18 +42,18 @@ struct ScratchMap {
   uint32_t route_bytes;      // ascending, [rows * topk] bytes; at route_choices which of a row's choices each is (0xff:
   uint32_t route_choices;    // none), [rows * topk][rows] bytes
   uint32_t partials;         // 2 halves of partial_half bytes; or kAttentionGiftBytes
-  uint32_t partial_half;     // partial_bytes(rows)
+  uint32_t partial_half;     // partial_bytes(rows) to kPartialBytesMax
   uint32_t attention_other;  // [2][kRowsMax] floats: m and l of the second group
   uint32_t outputs;          // bf16 values about to be published by consumers
   uint32_t merged;           // bf16 values about to be published by messengers
-  uint32_t sums;             // [2][kMessengerWarps] floats
+  uint32_t sums;             // [2][kNormRowsTogether][kMessengerWarps] floats
   uint32_t page_ends;        // [2 pools][kRowsMax] uint16: where a row's ids end in its pool's list
   uint32_t pages;  // [rows * page_list_full] uint16 page ids of the full pool, row after row, then sliding ones
   uint32_t end;
 };
 
 template <class C>
-constexpr ScratchMap map_scratch(uint32_t base, int32_t rows, int32_t pages_per_row) {
+constexpr ScratchMap map_scratch(uint32_t base, int32_t rows, int32_t pages_per_row, int32_t partial_half) {
   ScratchMap map{};
   uint32_t at = base;
   auto take = [&at](int32_t bytes) {
@@ -69,12 +74,12 @@ constexpr ScratchMap map_scratch(uint32_t base, int32_t rows, int32_t pages_per_
   map.route_choices = take(choices * rows) - map.routes;
   map.route_bytes = at - map.routes;
   take(static_cast<int32_t>(map.route_bytes));
-  map.partials = take(2 * partial_bytes(rows));
-  map.partial_half = static_cast<uint32_t>(partial_bytes(rows));
+  map.partials = take(2 * partial_half);
+  map.partial_half = static_cast<uint32_t>(partial_half);
   map.attention_other = take(2 * kRowsMax * 4);
   map.outputs = take(rows * C::kOutputRowBytes);
   map.merged = take(C::kOutputSliceMax * 2);
-  map.sums = take(2 * kMessengerWarps * 4);
+  map.sums = take(2 * kNormRowsTogether * kMessengerWarps * 4);
   map.page_ends = take(2 * kRowsMax * 2);
   map.pages = take(rows * pages_per_row * 2);
   map.end = at;

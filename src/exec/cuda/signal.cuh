@@ -160,12 +160,16 @@ BOREAS_DEVICE Word* hop_half(const StepParams& params, int32_t hop, uint32_t epo
   return params.hops[hop] + static_cast<uint64_t>(epoch & 1) * params.hop_half_words[hop];
 }
 
-// Reads words until all carry the epoch; address(k): where word k is. Only those that were not there are read again.
+// Reads words until all carry the epoch; address(k): where word k is, null: nowhere, its payload is then zero. Only
+// those that were not there are read again.
 template <int32_t kCount, class At, class Address>
 BOREAS_DEVICE void await_words(const StepParams& params, const At& at, Word (&words)[kCount], int32_t hop,
                                uint32_t epoch, Address address) {
   BOREAS_UNROLL
-  for (int32_t k = 0; k < kCount; ++k) words[k] = load_word(address(k));
+  for (int32_t k = 0; k < kCount; ++k) {
+    const Word* at_first = address(k);
+    words[k] = at_first != nullptr ? load_word(at_first) : Word{{0, 0, 0}, epoch};
+  }
   Deadline deadline(params, at);
   while (true) {
     uint32_t wrong = 0, seen = 0;
@@ -184,19 +188,22 @@ BOREAS_DEVICE void await_words(const StepParams& params, const At& at, Word (&wo
 }
 
 // `kThreadsOf` threads gather `total` words of a hop's half, kBatch a thread in flight at a time: place(i) is word i's
-// number in the half, or -1 if nobody writes it; store(i, k, word) takes it, k the word's number in its batch. kTotal:
-// what total always is, if the compiler knows it, and then every word i is place i; else 0.
-template <int32_t kThreadsOf, int32_t kBatch, int32_t kTotal = 0, class At, class Place, class Store>
+// number in the half, or -1 if nobody writes it; store(i, k, word) takes it, k the word's number in its batch.
+// kComplete: total is always a multiple of it, and word i is place i; 0: not so.
+template <int32_t kThreadsOf, int32_t kBatch, int32_t kComplete = 0, class At, class Place, class Store>
 BOREAS_DEVICE void gather_words(const StepParams& params, const At& at, int32_t thread, int32_t total, int32_t hop,
                                 uint32_t epoch, Place place, Store store) {
   const Word* half = hop_half(params, hop, epoch);
-  if constexpr (kTotal == kThreadsOf * kBatch) {
-    Word words[kBatch];
-    const Word* first = half + place(thread);
-    await_words(params, at, words, hop, epoch, [first](int32_t k) { return first + k * kThreadsOf; });
-    at.mark(Moment::kGot);
-    BOREAS_UNROLL
-    for (int32_t k = 0; k < kBatch; ++k) store(thread + k * kThreadsOf, k, words[k]);
+  if constexpr (kComplete > 0 && kComplete % (kThreadsOf * kBatch) == 0) {
+    BOREAS_NO_UNROLL
+    for (int32_t first = thread; first < total; first += kThreadsOf * kBatch) {
+      Word words[kBatch];
+      const Word* from = half + first;
+      await_words(params, at, words, hop, epoch, [from](int32_t k) { return from + k * kThreadsOf; });
+      at.mark(Moment::kGot);
+      BOREAS_UNROLL
+      for (int32_t k = 0; k < kBatch; ++k) store(first + k * kThreadsOf, k, words[k]);
+    }
   } else {
     BOREAS_NO_UNROLL
     for (int32_t first = thread; first < total; first += kThreadsOf * kBatch) {

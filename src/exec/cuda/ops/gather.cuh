@@ -26,13 +26,11 @@ struct Body<C, Op::kGather> {
   }
 
  private:
-  // Words a thread has in flight: all of one row's; with more rows as far as registers go.
-  static constexpr int32_t batch(int32_t words) {
-    const int32_t all = ceil_div_32(words, kMessengerThreads), most = C::kOneRow ? 8 : 4;
+  // Words a thread has in flight: all of a row's, where none is missing; else as far as registers go.
+  static constexpr int32_t batch(int32_t row_words, bool complete) {
+    const int32_t all = ceil_div_32(row_words, kMessengerThreads), most = complete ? 8 : 4;
     return all < most ? all : most;
   }
-  // What there is of one row, if the compiler knows it and nothing is missing.
-  static constexpr int32_t of_one_row(int32_t words, bool even) { return C::kOneRow && even ? words : 0; }
 
   // [row][worker][words]: q, k and v slices of the group's workers become [row][(queries + 2) * head_dim].
   static BOREAS_DEVICE void gather_qkv(Worker<C>& w, uint32_t epoch) {
@@ -41,7 +39,7 @@ struct Body<C, Op::kGather> {
     const auto count_of = [&](int32_t index) {
       return C::q_slice(writers, index).count + 2 * C::kv_slice(writers, index).count;
     };
-    gather_words<kMessengerThreads, batch(C::kGroupMin * C::kQkvWords)>(
+    gather_words<kMessengerThreads, batch(C::kGroupMin * C::kQkvWords, false)>(
         w.params, w.at, w.messenger_thread(), w.rows() * per_row, static_cast<int32_t>(Hop::kQkv), epoch,
         [&](int32_t i) -> int32_t {
           const int32_t row = i / per_row, index = i % per_row / C::kQkvWords, word = i % C::kQkvWords;
@@ -72,7 +70,7 @@ struct Body<C, Op::kGather> {
       slice.first += group.head * C::kHeadQueryWidth;
       return slice;
     };
-    gather_words<kMessengerThreads, batch(kPerRow), of_one_row(kPerRow, C::kEvenOutputs)>(
+    gather_words<kMessengerThreads, batch(kPerRow, C::kEvenOutputs), C::kEvenOutputs ? kPerRow : 0>(
         w.params, w.at, w.messenger_thread(), w.rows() * kPerRow, static_cast<int32_t>(Hop::kAttention), epoch,
         [&](int32_t i) -> int32_t {
           const int32_t first = i % C::kAttentionWords * kWordHalves;
@@ -95,7 +93,8 @@ struct Body<C, Op::kGather> {
     constexpr int32_t kPerVector = C::kWorkers * kWords;
     const uint32_t slot = w.slot(Slot::kInner);
     constexpr int32_t kOfRow = kVectors * kPerVector;
-    gather_words<kMessengerThreads, batch(kOfRow), of_one_row(kOfRow, (C::even_slice(kWidth) > 0))>(
+    constexpr bool kEven = C::even_slice(kWidth) > 0;
+    gather_words<kMessengerThreads, batch(kOfRow, kEven), kEven ? kOfRow : 0>(
         w.params, w.at, w.messenger_thread(), w.rows() * kOfRow, static_cast<int32_t>(Hop::kInner), epoch,
         [&](int32_t i) -> int32_t {
           const Range slice = C::slice_of(kWidth, i % kPerVector / kWords);

@@ -1,5 +1,5 @@
 // GATHER_NORM on the device. A thread always takes the same words of a row, whatever the batch: the order of the sum of
-// squares is the shape's. Norm weights are fetched before the words are awaited.
+// squares is the shape's. Norm weights are fetched before the words are awaited, and some rows' words at once.
 #pragma once
 
 #include "exec/cuda/ops/op.cuh"
@@ -11,6 +11,8 @@ struct Body<C, Op::kGatherNorm> {
   static constexpr int32_t kWords = C::kWorkers * C::kResidualWords;  // of a row
   static constexpr int32_t kRounds = static_cast<int32_t>(ceil_div(kWords, kMessengerThreads));
   static constexpr bool kEven = C::kHidden % (2 * C::kWorkers) == 0;
+  static constexpr bool kAll = C::even_slice(C::kHidden) > 0 && kWords == kRounds* kMessengerThreads;  // have words
+  static constexpr int32_t kTogether = C::kOneRow ? 1 : kNormRowsTogether;
 
   static BOREAS_DEVICE void run(Worker<C>& w, const Task& task) {
     const HopWait wait = task.wait();
@@ -22,22 +24,30 @@ struct Body<C, Op::kGatherNorm> {
     for (int32_t round = 0; round < kRounds; ++round)
       load_weights(norm, thread + round * kMessengerThreads, weights[round]);
     w.wait_own_publication(wait);
+    const Word* half = hop_half(w.params, wait.hop, epoch);
+    const int32_t last = w.rows() - 1;
     BOREAS_NO_UNROLL
-    for (int32_t row = 0; row < w.rows(); ++row) {
-      Word words[kRounds];
-      gather_words<kMessengerThreads, kRounds, (C::even_slice(C::kHidden) > 0 ? kWords : 0)>(
-          w.params, w.at, thread, kWords, wait.hop, epoch,
-          [&](int32_t i) { return values_of(i).count > 0 ? row * kWords + i : -1; },
-          [&](int32_t, int32_t round, const Word& word) { words[round] = word; });
-      float squares = 0;
+    for (int32_t row = 0, turn = 0; row <= last; row += kTogether, turn ^= 1) {
+      Word words[kTogether * kRounds];
+      const auto row_of = [&](int32_t k) { return row + k / kRounds < last ? row + k / kRounds : last; };
+      const auto word_of = [&](int32_t k) { return thread + k % kRounds * kMessengerThreads; };
+      await_words(w.params, w.at, words, wait.hop, epoch, [&](int32_t k) -> const Word* {
+        const int32_t word = word_of(k);
+        return kAll || values_of(word).count > 0 ? half + row_of(k) * kWords + word : nullptr;
+      });
+      w.at.mark(Moment::kGot);
+      float squares[kTogether] = {};
       BOREAS_UNROLL
-      for (int32_t round = 0; round < kRounds; ++round)
-        squares = add_squares(thread + round * kMessengerThreads, words[round], squares);
-      const float mean = total(w, row, squares) / static_cast<float>(C::kHidden);
-      const float scale = reciprocal_square_root(mean + w.params.rms_norm_eps);
+      for (int32_t k = 0; k < kTogether * kRounds; ++k)
+        squares[k / kRounds] = add_squares(word_of(k), words[k], squares[k / kRounds]);
+      totals(w, turn, squares);
       BOREAS_UNROLL
-      for (int32_t round = 0; round < kRounds; ++round)
-        store_normed(w, row, thread + round * kMessengerThreads, words[round], weights[round], scale);
+      for (int32_t k = 0; k < kTogether * kRounds; ++k) {
+        if (row + k / kRounds > last) break;
+        const float mean = squares[k / kRounds] / static_cast<float>(C::kHidden);
+        store_normed(w, row + k / kRounds, word_of(k), words[k], weights[k % kRounds],
+                     reciprocal_square_root(mean + w.params.rms_norm_eps));
+      }
     }
   }
 
@@ -71,15 +81,21 @@ struct Body<C, Op::kGatherNorm> {
     }
     return squares;
   }
-  // Over all threads, in one order; two halves of scratch, so that one barrier a row suffices.
-  static BOREAS_DEVICE float total(const Worker<C>& w, int32_t row, float value) {
+  // Of each row over all threads; two turns' scratch, so that one barrier a turn suffices.
+  static BOREAS_DEVICE void totals(const Worker<C>& w, int32_t turn, float (&values)[kTogether]) {
+    const uint32_t sums = w.scratch(&ScratchMap::sums) + turn * kNormRowsTogether * kMessengerWarps * 4;
     BOREAS_UNROLL
-    for (int32_t step = 16; step > 0; step /= 2) value += shuffle_xor(value, step);
-    const uint32_t sums = w.scratch(&ScratchMap::sums) + row % 2 * kMessengerWarps * 4;
-    if (w.lane() == 0) store_shared_float(sums + (w.warp() - kConsumerWarps) * 4, value);
+    for (int32_t i = 0; i < kTogether; ++i) {
+      BOREAS_UNROLL
+      for (int32_t step = 16; step > 0; step /= 2) values[i] += shuffle_xor(values[i], step);
+      if (w.lane() == 0) store_shared_float(sums + (i * kMessengerWarps + w.warp() - kConsumerWarps) * 4, values[i]);
+    }
     named_barrier(kMessengersMeet, kMessengerThreads);
-    const Vec4 all = load_shared_128(sums);
-    return (float_of(all.x) + float_of(all.y)) + (float_of(all.z) + float_of(all.w));
+    BOREAS_UNROLL
+    for (int32_t i = 0; i < kTogether; ++i) {
+      const Vec4 all = load_shared_128(sums + i * kMessengerWarps * 4);
+      values[i] = (float_of(all.x) + float_of(all.y)) + (float_of(all.z) + float_of(all.w));
+    }
   }
   static BOREAS_DEVICE uint32_t normed_pair(const Worker<C>& w, uint32_t pair, uint32_t weights, float scale) {
     if (C::kProbed && w.params.probe.norm_roundings == 2) {

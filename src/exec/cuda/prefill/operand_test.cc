@@ -27,11 +27,12 @@ TEST(OperandOrder, FollowsTheRegistersOfATallTile) {
     EXPECT_EQ(operand_column(column), 16 * mma + 2 * c + word / 2 * 8 + offset % 4 / 2) << column;
   }
 }
-// Of a short tile a lane has columns 8 c .. 8 c + 7 in four words: two an MMA.
+// Of a short tile a lane has columns 8 c .. 8 c + 7 in four words, as pairs 0, 2, 1, 3: even words are of the first
+// MMA.
 TEST(OperandOrder, FollowsTheWordsOfAShortTile) {
   for (int32_t column = 0; column < kBlockColumns; ++column) {
     const int32_t offset = element_in_block(1, 0, column), c = offset / 16, word = offset % 16 / 4;
-    EXPECT_EQ(operand_column(column), word / 2 * 16 + 2 * c + word % 2 * 8 + offset % 4 / 2) << column;
+    EXPECT_EQ(operand_column(column), word % 2 * 16 + 2 * c + word / 2 * 8 + offset % 4 / 2) << column;
   }
 }
 
