@@ -143,8 +143,8 @@ BOREAS_DEVICE void list_pages(Worker<C>& w) {
       const int32_t* table =
           w.params.page_tables + (sliding ? plan.page_table_sliding - plan.sliding_first : plan.page_table_full);
       BOREAS_NO_UNROLL
-      for (int32_t piece = pieces.first; piece < pieces.end(); ++piece) {
-        const auto run = w.pages_of(row, piece, sliding != 0);
+      for (int32_t own = pieces.first; own < pieces.end(); ++own) {
+        const auto run = w.pages_of(row, w.piece_of(own, row), sliding != 0);
         BOREAS_NO_UNROLL
         for (int32_t i = w.lane(); i < run.count; i += 32)
           store_shared_16(list + (end + i) * 2, load_constant_32(table + run.first + i * kAttentionPieces));

@@ -10,8 +10,8 @@
 //               another's payload. tests/gpu/check_word_access.py looks for such loads in the machine code.
 //   logits      fp32 rows in global memory, too long for words. Writers: stores, then fence.acq_rel.gpu, then the
 //               worker's word of hop logits. Readers: that word, then fence.acq_rel.gpu, then loads.
-//   KV rows     written by the worker that reads them, in an earlier launch: the launch boundary orders them. Rows of
-//               this launch are taken from the qkv slot instead.
+//   KV rows     of earlier launches: the launch boundary orders them. Rows of this launch are taken from the qkv slot
+//               instead, whatever a copy of their page brought.
 //   slots       written by one role, announced by an arrival on the slot's mbarrier (release), awaited by its phase's
 //               parity (acquire). The target of a task is a number of arrivals since the kernel began; verify() proved
 //               that a barrier is never a whole parity ahead of a waiter.

@@ -148,8 +148,17 @@ struct Worker {
     const int32_t first = page_first + (piece - page_first % kAttentionPieces + kAttentionPieces) % kAttentionPieces;
     return {first, first > page_last ? 0 : (page_last - first) / kAttentionPieces + 1};
   }
+  // Which of a row's pieces are this worker's: piece_of(own, row) of these. A row's newest page makes one piece longer
+  // than the others, at equal positions the same piece of all rows: turned by row, each falls to another worker.
   BOREAS_DEVICE Range own_pieces() const { return C::pieces_of(group().workers.count, group_index()); }
-  // The ids of own pages in a pool's list: row after row, in a row by piece, then page.
+  static constexpr int32_t kPieceTurn = kAttentionPieces / kRowsMax;
+  static BOREAS_DEVICE int32_t piece_of(int32_t own, int32_t row) {
+    return (own + row * kPieceTurn) % kAttentionPieces;
+  }
+  static BOREAS_DEVICE int32_t own_of(int32_t piece, int32_t row) {
+    return (piece + kAttentionPieces - row * kPieceTurn) % kAttentionPieces;
+  }
+  // The ids of own pages in a pool's list: row after row, in a row as own_pieces() has them, then by page.
   BOREAS_DEVICE uint32_t page_list(bool sliding) const {
     return scratch(&ScratchMap::pages) + (sliding ? rows() * params.page_list_full * 2 : 0);
   }

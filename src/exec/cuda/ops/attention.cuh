@@ -57,7 +57,8 @@ struct Body<C, Op::kAttention> {
     for (int32_t row = 0; row < w.rows(); ++row) {
       Vec4 query[4];
       load_query(w, row, query);
-      for (int32_t piece = pieces.first; piece < pieces.end(); ++piece) {
+      for (int32_t own = pieces.first; own < pieces.end(); ++own) {
+        const int32_t piece = w.piece_of(own, row);
         const auto run = w.pages_of(row, piece, sliding);
         if (run.count == 0) continue;
         AttentionState state;
@@ -91,8 +92,8 @@ struct Body<C, Op::kAttention> {
     const int32_t dim = w.consumer_thread() % kHeadDim;
     for (int32_t row = 0; row < w.rows(); ++row) {
       const int32_t position = w.params.row[row].position, page = position / kLayoutPagePositions;
-      const int32_t piece = page % kAttentionPieces;
-      if (piece < pieces.first || piece >= pieces.end()) continue;
+      const int32_t own = w.own_of(page % kAttentionPieces, row);
+      if (own < pieces.first || own >= pieces.end()) continue;
       uint8_t* to = w.page(page_id(w, row, page, sliding), sliding, layer);
       const int32_t in_page = position % kLayoutPagePositions;
       const uint32_t element = load_half(slot_row(w, row) + ((C::kQueries + (value ? 1 : 0)) * kHeadDim + dim) * 2);
@@ -104,8 +105,8 @@ struct Body<C, Op::kAttention> {
   static BOREAS_DEVICE int32_t page_id(const Worker<C>& w, int32_t row, int32_t page, bool sliding) {
     const Range pieces = w.own_pieces();
     int32_t index = 0;
-    for (int32_t piece = pieces.first; piece < page % kAttentionPieces; ++piece)
-      index += w.pages_of(row, piece, sliding).count;
+    for (int32_t own = pieces.first; own < w.own_of(page % kAttentionPieces, row); ++own)
+      index += w.pages_of(row, w.piece_of(own, row), sliding).count;
     index += (page - w.pages_of(row, page % kAttentionPieces, sliding).first) / kAttentionPieces;
     return static_cast<int32_t>(load_half(w.page_list(sliding) + (w.page_first(row, sliding) + index) * 2));
   }
