@@ -13,6 +13,7 @@
 #include "base/prng.h"
 #include "exec/cpu/cpu_executor.h"
 #include "exec/cuda/cuda_executor.h"
+#include "memory_report.h"
 
 namespace boreas {
 
@@ -137,6 +138,8 @@ Result<std::unique_ptr<Executor>> make_gpu_executor(const DeviceChoice& choice, 
   options.tokens_max = choice.step_tokens_max;
   options.context_max = choice.context_max;
   options.kv_bytes = choice.kv_bytes;
+  if (choice.memory_plan != nullptr)
+    options.planned = [out = choice.memory_plan](const ExecutorInfo& info) { print_memory(*out, info); };
   options.progress = show_progress();
   return make_cuda_executor(model, options);
 }
@@ -156,7 +159,9 @@ Result<std::unique_ptr<Executor>> make_executor(const DeviceChoice& choice, cons
   options.tokens_max = choice.step_tokens_max;
   options.context_max = choice.context_max;
   if (choice.kv_bytes > 0) options.kv_bytes = choice.kv_bytes;
-  return make_cpu_executor(model, options);
+  ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor, make_cpu_executor(model, options));
+  if (choice.memory_plan != nullptr) print_memory(*choice.memory_plan, executor->info());
+  return executor;
 }
 
 std::vector<TokenId> end_ids(const LoadedModel& loaded) {

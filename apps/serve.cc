@@ -44,7 +44,9 @@ void raise_file_limit() {
 Status load(const ServeFlags& flags, Stack& stack) {
   ASSIGN_OR_RETURN(stack.loaded, load_with_text(model_source(flags)));
   ASSIGN_OR_RETURN(const SamplingDefaults sampling, sampling_defaults(flags, stack.loaded.model->config()));
-  ASSIGN_OR_RETURN(stack.executor, make_executor(device_choice(flags), stack.loaded.model));
+  DeviceChoice choice = device_choice(flags);
+  choice.memory_plan = &std::cout;
+  ASSIGN_OR_RETURN(stack.executor, make_executor(choice, stack.loaded.model));
   stack.engine = std::make_unique<Engine>(*stack.executor, flags.engine, stack.clock);
   stack.served = describe_served(stack.loaded, *stack.engine, stack.executor->info(), stack.clock, sampling);
   return Ok{};
