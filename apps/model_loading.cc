@@ -135,7 +135,7 @@ Result<std::unique_ptr<Executor>> make_gpu_executor(const DeviceChoice& choice, 
   CudaExecutorOptions options;
   options.device_index = index;
   options.sequence_slots = choice.sequence_slots;
-  options.tokens_max = choice.step_tokens_max;
+  if (choice.step_tokens_max > 0) options.tokens_max = choice.step_tokens_max;
   options.context_max = choice.context_max;
   options.kv_bytes = choice.kv_bytes;
   if (choice.memory_plan != nullptr)
@@ -156,7 +156,7 @@ Result<std::unique_ptr<Executor>> make_executor(const DeviceChoice& choice, cons
   CpuExecutorOptions options;
   options.threads = choice.threads;
   options.sequence_slots = choice.sequence_slots;
-  options.tokens_max = choice.step_tokens_max;
+  if (choice.step_tokens_max > 0) options.tokens_max = choice.step_tokens_max;
   options.context_max = choice.context_max;
   if (choice.kv_bytes > 0) options.kv_bytes = choice.kv_bytes;
   ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor, make_cpu_executor(model, options));

@@ -31,7 +31,7 @@ struct DeviceChoice {
   bool require_gpu = false;
   int32_t threads = 0;  // of the CPU executor; 0: all
   int32_t sequence_slots = 64;
-  int32_t step_tokens_max = 2048;
+  int32_t step_tokens_max = 0;          // 0: 2,048 on a processor, 8,192 on a GPU
   int32_t context_max = 0;              // 0: the model's
   int64_t kv_bytes = 0;                 // 0: 1 GiB on a processor, what is left of its memory on a GPU
   std::ostream* memory_plan = nullptr;  // if set, gets where memory goes, on a GPU before the weights do (print_memory)
