@@ -21,16 +21,18 @@ namespace {
 
 constexpr size_t kTemplateBytesMax = 1 << 20;
 
-LoadProgress show_progress() {
-  if (!::isatty(STDERR_FILENO)) return {};
-  return [](int64_t done, int64_t total) {
+// On a terminal, and to whoever else wants to know.
+LoadProgress show_progress(const LoadProgress& also) {
+  if (!::isatty(STDERR_FILENO)) return also;
+  return [also](int64_t done, int64_t total) {
+    if (also) also(done, total);
     const double share = total > 0 ? 100.0 * static_cast<double>(done) / static_cast<double>(total) : 100.0;
     std::fprintf(stderr, "\rloading weights %5.1f %%%s", share, done >= total ? "\n" : "");
   };
 }
 
 Result<std::shared_ptr<const Model>> load_weights(const ModelSource& source, const std::string& directory) {
-  const LoadProgress progress = show_progress();
+  const LoadProgress progress = show_progress(source.progress);
   if (!directory.empty() && source.load_format != "dummy") return load_model(directory, {false, progress});
   ASSIGN_OR_RETURN(const ModelConfig config,
                    directory.empty() ? model_shape(source.model_shape) : load_model_config(directory));
@@ -140,7 +142,7 @@ Result<std::unique_ptr<Executor>> make_gpu_executor(const DeviceChoice& choice, 
   options.kv_bytes = choice.kv_bytes;
   if (choice.memory_plan != nullptr)
     options.planned = [out = choice.memory_plan](const ExecutorInfo& info) { print_memory(*out, info); };
-  options.progress = show_progress();
+  options.progress = show_progress(choice.progress);
   return make_cuda_executor(model, options);
 }
 
