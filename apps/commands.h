@@ -6,6 +6,7 @@
 
 namespace boreas {
 
+void add_commands(CLI::App& app, int& exit_code);  // all of these
 void add_bench_command(CLI::App& app, int& exit_code);
 void add_eval_command(CLI::App& app, int& exit_code);
 void add_generate_command(CLI::App& app, int& exit_code);

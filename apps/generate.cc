@@ -78,6 +78,7 @@ Result<std::unique_ptr<Executor>> one_sequence_executor(const GenerateFlags& fla
   choice.device = flags.device;
   choice.threads = flags.threads;
   choice.sequence_slots = 1;
+  choice.memory_plan = &std::cerr;
   return make_executor(choice, loaded.model);
 }
 

@@ -80,12 +80,7 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", BOREAS_VERSION);
   app.require_subcommand(1);
   int exit_code = 0;
-  add_serve_command(app, exit_code);
-  add_generate_command(app, exit_code);
-  add_bench_command(app, exit_code);
-  add_eval_command(app, exit_code);
-  add_plan_command(app, exit_code);
-  add_trace_command(app, exit_code);
+  add_commands(app, exit_code);
 
   std::vector<std::string> arguments;
   for (int i = argc - 1; i > 0; --i) arguments.push_back(with_dashes(argv[i]));  // CLI11 takes them last first

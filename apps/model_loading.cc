@@ -13,6 +13,7 @@
 #include "base/prng.h"
 #include "exec/cpu/cpu_executor.h"
 #include "exec/cuda/cuda_executor.h"
+#include "memory_report.h"
 
 namespace boreas {
 
@@ -20,16 +21,18 @@ namespace {
 
 constexpr size_t kTemplateBytesMax = 1 << 20;
 
-LoadProgress show_progress() {
-  if (!::isatty(STDERR_FILENO)) return {};
-  return [](int64_t done, int64_t total) {
+// On a terminal, and to whoever else wants to know.
+LoadProgress show_progress(const LoadProgress& also) {
+  if (!::isatty(STDERR_FILENO)) return also;
+  return [also](int64_t done, int64_t total) {
+    if (also) also(done, total);
     const double share = total > 0 ? 100.0 * static_cast<double>(done) / static_cast<double>(total) : 100.0;
     std::fprintf(stderr, "\rloading weights %5.1f %%%s", share, done >= total ? "\n" : "");
   };
 }
 
 Result<std::shared_ptr<const Model>> load_weights(const ModelSource& source, const std::string& directory) {
-  const LoadProgress progress = show_progress();
+  const LoadProgress progress = show_progress(source.progress);
   if (!directory.empty() && source.load_format != "dummy") return load_model(directory, {false, progress});
   ASSIGN_OR_RETURN(const ModelConfig config,
                    directory.empty() ? model_shape(source.model_shape) : load_model_config(directory));
@@ -134,10 +137,12 @@ Result<std::unique_ptr<Executor>> make_gpu_executor(const DeviceChoice& choice, 
   CudaExecutorOptions options;
   options.device_index = index;
   options.sequence_slots = choice.sequence_slots;
-  options.tokens_max = choice.step_tokens_max;
+  if (choice.step_tokens_max > 0) options.tokens_max = choice.step_tokens_max;
   options.context_max = choice.context_max;
   options.kv_bytes = choice.kv_bytes;
-  options.progress = show_progress();
+  if (choice.memory_plan != nullptr)
+    options.planned = [out = choice.memory_plan](const ExecutorInfo& info) { print_memory(*out, info); };
+  options.progress = show_progress(choice.progress);
   return make_cuda_executor(model, options);
 }
 
@@ -153,10 +158,12 @@ Result<std::unique_ptr<Executor>> make_executor(const DeviceChoice& choice, cons
   CpuExecutorOptions options;
   options.threads = choice.threads;
   options.sequence_slots = choice.sequence_slots;
-  options.tokens_max = choice.step_tokens_max;
+  if (choice.step_tokens_max > 0) options.tokens_max = choice.step_tokens_max;
   options.context_max = choice.context_max;
   if (choice.kv_bytes > 0) options.kv_bytes = choice.kv_bytes;
-  return make_cpu_executor(model, options);
+  ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor, make_cpu_executor(model, options));
+  if (choice.memory_plan != nullptr) print_memory(*choice.memory_plan, executor->info());
+  return executor;
 }
 
 std::vector<TokenId> end_ids(const LoadedModel& loaded) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@ struct ModelSource {
   std::string chat_template_file;  // instead of the directory's
   bool needs_template = true;      // false: chat_template stays null and the markers stay unknown
   std::string device = "auto";     // what it will run on: says whether made-up weights need memory on the host
+  LoadProgress progress;           // hears of the weights, too
 };
 
 struct DeviceChoice {
@@ -30,9 +32,11 @@ struct DeviceChoice {
   bool require_gpu = false;
   int32_t threads = 0;  // of the CPU executor; 0: all
   int32_t sequence_slots = 64;
-  int32_t step_tokens_max = 2048;
-  int32_t context_max = 0;  // 0: the model's
-  int64_t kv_bytes = 0;     // 0: 1 GiB on a processor, what is left of its memory on a GPU
+  int32_t step_tokens_max = 0;          // 0: 2,048 on a processor, 8,192 on a GPU
+  LoadProgress progress;                // hears of the weights on their way to a GPU, too
+  int32_t context_max = 0;              // 0: the model's
+  int64_t kv_bytes = 0;                 // 0: 1 GiB on a processor, what is left of its memory on a GPU
+  std::ostream* memory_plan = nullptr;  // if set, gets where memory goes, on a GPU before the weights do (print_memory)
 };
 
 // What "auto" means here: "cuda" if this build and machine have a GPU and a kernel for the model, else "cpu". Other

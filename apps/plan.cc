@@ -14,6 +14,8 @@
 #include <thread>
 
 #include "commands.h"
+#include "exec/cuda/cuda_executor.h"
+#include "memory_report.h"
 #include "model/model.h"
 #include "program/compile.h"
 
@@ -216,50 +218,63 @@ void print_one(const Compiled& compiled, int32_t context, bool with_ops) {
 }
 
 // ---- memory
-std::vector<MemoryBudget> budgets(const ModelConfig& config) {
-  std::vector<MemoryBudget> all;
+constexpr int64_t kFitContexts[] = {8192, 32768, 131072, 262144};
+
+// Of a server with default flags. Where it does not fit, the error says why.
+std::vector<std::pair<DeviceSpec, Result<ExecutorInfo>>> memory_plans(const ModelConfig& config) {
+  std::vector<std::pair<DeviceSpec, Result<ExecutorInfo>>> all;
   for (const DeviceSpec& device : {h100_spec(), h200_spec()})
-    all.push_back(memory_budget(config, device.name, device.memory_bytes));
+    all.emplace_back(device, plan_cuda_memory(config, device, CudaExecutorOptions{}));
   return all;
 }
 
 boost::json::array memory_json(const ModelConfig& config) {
   boost::json::array all;
-  for (const MemoryBudget& budget : budgets(config)) {
-    boost::json::object lines, fits;
-    for (const MemoryLine& line : budget.lines) lines[line.what] = line.bytes;
-    for (const ContextFit& fit : budget.fits) fits[std::to_string(fit.positions)] = fit.sequences;
-    all.push_back({{"device", budget.device},
-                   {"memory_bytes", budget.memory_bytes},
-                   {"uses", std::move(lines)},
-                   {"kv_bytes", budget.kv_bytes},
-                   {"page_bytes_full", page_bytes_full(config)},
-                   {"page_bytes_sliding", page_bytes_sliding(config)},
-                   {"positions_of_one_sequence", budget.positions_full},
-                   {"sequences_by_context", std::move(fits)}});
+  for (const auto& [device, plan] : memory_plans(config)) {
+    boost::json::object& json = all.emplace_back(boost::json::object()).as_object();
+    json["device"] = device.name;
+    json["memory_bytes"] = device.memory_bytes;
+    if (!plan.ok()) {
+      json["refused"] = plan.error().message;
+      continue;
+    }
+    boost::json::object uses, fits;
+    for (const MemoryUse& use : plan->memory) uses[use.what] = use.bytes;
+    for (const int64_t positions : kFitContexts)
+      if (positions <= plan->context_max) fits[std::to_string(positions)] = sequences_that_fit(*plan, positions);
+    json["uses"] = std::move(uses);
+    json["reserve_bytes"] = CudaExecutorOptions{}.reserve_bytes;
+    json["page_bytes_full"] = plan->page_bytes_full;
+    json["page_bytes_sliding"] = plan->page_bytes_sliding;
+    json["pages_full"] = plan->pages_full;
+    json["pages_sliding"] = plan->pages_sliding;
+    json["tokens_that_fit"] = tokens_that_fit(*plan);
+    json["windows_that_fit"] = windows_that_fit(*plan);
+    json["positions_of_one_sequence"] = plan->context_max;
+    json["sequences_by_context"] = std::move(fits);
   }
   return all;
 }
 
-void print_memory(const ModelConfig& config) {
+void print_memory_plans(const ModelConfig& config) {
   constexpr double kGb = 1e9, kMib = 1 << 20;
   std::printf("a page holds %d positions: full-attention layers %.3f MiB, sliding layers %.3f MiB (window %d)\n",
               kLayoutPagePositions, static_cast<double>(page_bytes_full(config)) / kMib,
               static_cast<double>(page_bytes_sliding(config)) / kMib, config.window);
-  for (const MemoryBudget& budget : budgets(config)) {
-    std::printf("%s, %.0f GB\n", budget.device.c_str(), static_cast<double>(budget.memory_bytes) / kGb);
-    for (const MemoryLine& line : budget.lines)
-      std::printf("  %-50s %9.3f GB\n", line.what.c_str(), static_cast<double>(line.bytes) / kGb);
-    std::printf("  %-50s %9.3f GB\n", "left for KV pages", static_cast<double>(budget.kv_bytes) / kGb);
-    if (budget.kv_bytes == 0) {
-      std::printf("  does not fit\n");
+  for (const auto& [device, plan] : memory_plans(config)) {
+    std::printf("\n%s, %.0f GB, of which %.3f GB stay in reserve\n", device.name.c_str(),
+                static_cast<double>(device.memory_bytes) / kGb,
+                static_cast<double>(CudaExecutorOptions{}.reserve_bytes) / kGb);
+    std::fflush(stdout);
+    if (!plan.ok()) {
+      std::printf("  %s\n", plan.error().message.c_str());
       continue;
     }
-    std::printf("  one sequence: %lld positions (the model's limit is %d)\n",
-                static_cast<long long>(budget.positions_full), config.context_max);
-    for (const ContextFit& fit : budget.fits)
-      std::printf("  %6lld sequences of %lld positions side by side\n", static_cast<long long>(fit.sequences),
-                  static_cast<long long>(fit.positions));
+    print_memory(std::cout, *plan);
+    for (const int64_t positions : kFitContexts)
+      if (positions <= plan->context_max)
+        std::printf("  %6lld sequences of %lld tokens side by side\n",
+                    static_cast<long long>(sequences_that_fit(*plan, positions)), static_cast<long long>(positions));
   }
 }
 
@@ -331,7 +346,7 @@ Result<bool> run_plan(const PlanFlags& flags) {
     return ok;
   }
   const bool other_output = flags.list >= 0 || flags.svg == "-" || flags.dump == "-";
-  if (flags.memory) print_memory(config);
+  if (flags.memory) print_memory_plans(config);
   if (other_output || flags.memory) return ok;
   std::printf("%s on %s, %d workers\n", flags.model_shape.c_str(), device.name.c_str(), device.workers);
   for (const Compiled& one : all) print_one(one, context, all.size() == 1);
@@ -358,7 +373,8 @@ void add_plan_command(CLI::App& app, int& exit_code) {
   command->add_option("--threads", flags->threads, "for several batch sizes; default: the machine's")
       ->check(CLI::Range(1, kWorkersMax));
   command->add_flag("--json", flags->json, "one JSON object");
-  command->add_flag("--memory", flags->memory, "what fits the memory of a GPU");
+  command->add_flag("--memory", flags->memory,
+                    "what a server with default flags takes of a GPU's memory, and what fits then");
   command->add_option("--list", flags->list, "print the lists of this worker")->check(CLI::Range(0, kWorkersMax - 1));
   command->add_option("--dump", flags->dump, "write all lists to this file as JSON (-: standard output)");
   command->add_option("--svg", flags->svg, "draw one layer to this file (-: standard output)");

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <future>
 #include <iostream>
+#include <utility>
 
 #include "commands.h"
 #include "model_loading.h"
@@ -41,10 +43,27 @@ void raise_file_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-Status load(const ServeFlags& flags, Stack& stack) {
-  ASSIGN_OR_RETURN(stack.loaded, load_with_text(model_source(flags)));
+// To /health, a percent at a time. server: null: nobody listens.
+LoadProgress tell_health(Server* server, const std::string& phase) {
+  if (server == nullptr) return {};
+  server->loading(phase);
+  auto told = std::make_shared<int64_t>(-1);
+  return [server, phase, told](int64_t done, int64_t total) {
+    const double share = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 1;
+    const auto percent = static_cast<int64_t>(100 * share);
+    if (std::exchange(*told, percent) != percent) server->loading(phase, share);
+  };
+}
+
+Status load(const ServeFlags& flags, Server* server, Stack& stack) {
+  ModelSource source = model_source(flags);
+  source.progress = tell_health(server, "reading weights");
+  ASSIGN_OR_RETURN(stack.loaded, load_with_text(source));
   ASSIGN_OR_RETURN(const SamplingDefaults sampling, sampling_defaults(flags, stack.loaded.model->config()));
-  ASSIGN_OR_RETURN(stack.executor, make_executor(device_choice(flags), stack.loaded.model));
+  DeviceChoice choice = device_choice(flags);
+  choice.memory_plan = &std::cout;
+  choice.progress = tell_health(server, "preparing the device");
+  ASSIGN_OR_RETURN(stack.executor, make_executor(choice, stack.loaded.model));
   stack.engine = std::make_unique<Engine>(*stack.executor, flags.engine, stack.clock);
   stack.served = describe_served(stack.loaded, *stack.engine, stack.executor->info(), stack.clock, sampling);
   return Ok{};
@@ -96,7 +115,7 @@ int run_serve(ServeFlags& flags) {
   std::signal(SIGHUP, SIG_IGN);
   Stack stack;
   if (flags.check_only) {
-    const Status status = load(flags, stack);
+    const Status status = load(flags, nullptr, stack);
     if (!status.ok()) return report(status.error(), kFailed);
     std::cout << "boreas: " << stack.served.root << " is complete and fits" << std::endl;
     return 0;
@@ -105,12 +124,18 @@ int run_serve(ServeFlags& flags) {
   flags.server.handle_signals = true;
   Result<std::unique_ptr<Server>> server = Server::start(flags.server);
   if (!server.ok()) return report(server.error(), kFailed);
-  Status status = load(flags, stack);
-  if (status.ok()) status = warm_up(stack);
+  Status status = load(flags, server->get(), stack);
+  if (status.ok()) {
+    (*server)->loading("warming up");
+    status = warm_up(stack);
+  }
   if (!status.ok()) return report(status.error(), kFailed);
   (*server)->ready(stack.served);
   print_banner(flags, **server, stack);
-  return (*server)->wait();
+  const int exit_code = (*server)->wait();
+  // A lost device may never answer whoever wants to give memory back; the clients have heard of it.
+  if (exit_code != 0) std::_Exit(exit_code);
+  return exit_code;
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ void declare_engine_flags(CLI::App& command, ServeFlags& flags) {
       ->check(CLI::Range(1, 4096));
   command
       .add_option("--max-num-batched-tokens,--chunked-prefill-size,--max-num-tokens,--prefill-chunk-size",
-                  flags.engine.step_tokens_max, "Tokens of one step")
+                  flags.engine.step_tokens_max, "Tokens of one step; default: 8192 on a GPU, 2048 on a processor")
       ->check(CLI::Range(kStepTokensMin, 1 << 20));
   command
       .add_option("--max-num-queued-reqs,--max-queued-requests", flags.engine.waiting_max,
@@ -100,6 +100,10 @@ void declare_engine_flags(CLI::App& command, ServeFlags& flags) {
       .add_option("--step-latency-ms", flags.engine.step_latency_ms,
                   "By how much prefill may delay the decoding of other requests in a step; 0: any")
       ->check(CLI::Range(0, 60'000));
+  command
+      .add_option("--decode-percent", flags.engine.decode_percent,
+                  "Share of the time that running requests keep for decoding while prompts prefill; 0: none")
+      ->check(CLI::Range(0, 99));
 }
 
 namespace {

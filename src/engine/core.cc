@@ -25,7 +25,7 @@ EngineCore::EngineCore(Executor& executor, const EngineOptions& options, const C
       limits_(make_limits(executor.info(), options)),
       ledger_(limits_.pages_full, executor.info().pages_sliding, executor.info().window, options.prefix_hash_seed),
       host_pages_(options.swap_bytes_max, executor.info().page_bytes_full, executor.info().page_bytes_sliding),
-      pacer_(int64_t{options.step_latency_ms} * 1000000) {
+      pacer_(int64_t{options.step_latency_ms} * 1000000, options.decode_percent) {
   for (int32_t slot = executor.info().sequence_slots - 1; slot >= 0; --slot) slots_free_.push_back(slot);
 }
 

@@ -132,7 +132,7 @@ class EngineCore {
   bool build_plan(InFlight& step);  // false: results in flight must be applied first
   bool may_run(const Sequence& sequence) const;
   BatchCandidate candidate(const Sequence& sequence) const;
-  BatchBudget budget_for(const std::vector<BatchCandidate>& candidates) const;
+  BatchBudget budget_for(const std::vector<BatchCandidate>& candidates, bool paced) const;
   bool cover(Sequence& sequence, int32_t start, int32_t end);
   void add_chunk(InFlight& step, Sequence& sequence, int32_t tokens);
   void add_row(InFlight& step, Sequence& sequence, int32_t start, int32_t end);

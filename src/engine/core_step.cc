@@ -81,13 +81,13 @@ BatchCandidate EngineCore::candidate(const Sequence& sequence) const {
   return result;
 }
 
-BatchBudget EngineCore::budget_for(const std::vector<BatchCandidate>& candidates) const {
+BatchBudget EngineCore::budget_for(const std::vector<BatchCandidate>& candidates, bool paced) const {
   BatchBudget budget;
   budget.tokens = budget.prefill = limits_.step_tokens_max;
   budget.rows = limits_.rows_max;
   budget.scored = kScoreTokensMax;
   const auto decodes = [](const BatchCandidate& candidate) { return candidate.single; };
-  if (std::any_of(candidates.begin(), candidates.end(), decodes)) {
+  if (paced && std::any_of(candidates.begin(), candidates.end(), decodes)) {
     budget.prefill = std::min(budget.prefill, pacer_.prefill_tokens_max());
   }
   return budget;
@@ -98,6 +98,7 @@ bool EngineCore::build_plan(InFlight& step) {
   step.rows.clear();
   step.tokens.clear();
   step.decode_rows = step.prefill_tokens = 0;
+  bool paced = true;
   for (;;) {
     std::vector<Sequence*> sequences;
     std::vector<BatchCandidate> candidates;
@@ -106,7 +107,7 @@ bool EngineCore::build_plan(InFlight& step) {
       sequences.push_back(sequence);
       candidates.push_back(candidate(*sequence));
     }
-    const auto picked = pick_rows(candidates, budget_for(candidates));
+    const auto picked = pick_rows(candidates, budget_for(candidates, paced));
     for (size_t i = 0; i < sequences.size(); ++i) {
       Sequence& sequence = *sequences[i];
       if (picked[i] == 0 || !candidates[i].single || sequence.state != SequenceState::kRunning) continue;
@@ -123,6 +124,8 @@ bool EngineCore::build_plan(InFlight& step) {
     }
     // Chunks take what is free and preempt nobody, unless nothing moves at all.
     if (!step.plan.rows.empty() || running_.empty() || !in_flight_.empty()) return true;
+    // The decode rows that prefill waited for were put out: it may have their place.
+    if (std::exchange(paced, false) && pacer_.prefill_tokens_max() == 0) continue;
     make_room();
   }
 }

@@ -64,8 +64,8 @@ struct EngineOptions {
   int32_t running_max = 64;                       // --max-num-seqs; also bounded by the executor's slots
   int32_t waiting_max = 1024;                     // --max-num-queued-reqs
   int64_t waiting_tokens_max = int64_t{1} << 22;  // --max-num-queued-tokens
-  int32_t step_tokens_max = 2048;  // --max-num-batched-tokens, at least kStepTokensMin; also bounded by the executor
-  int32_t context_max = 0;         // --max-model-len; 0: the executor's
+  int32_t step_tokens_max = 0;  // --max-num-batched-tokens, at least kStepTokensMin; 0: as the executor allows
+  int32_t context_max = 0;      // --max-model-len; 0: the executor's
   bool prefix_cache = true;
   bool prefix_cache_exact = false;  // reuse only pages whose KV a prefill made
   uint64_t prefix_hash_seed = 0;    // makes hash collisions unpredictable to clients; 0: the Engine draws one
@@ -73,7 +73,9 @@ struct EngineOptions {
   // are dropped and computed again; the text is the same.
   int64_t swap_bytes_max = int64_t{4} << 30;
   // Prefill may delay the decode rows of its step by about so much; 0 = no bound but step_tokens_max.
-  int32_t step_latency_ms = 100;
+  int32_t step_latency_ms = 70;
+  // Of the time, while others prefill; 0 to 99. Their prompts take so much longer.
+  int32_t decode_percent = 45;
 };
 
 // Counters and gauges for /metrics; a snapshot.

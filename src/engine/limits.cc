@@ -16,7 +16,8 @@ EngineLimits make_limits(const ExecutorInfo& info, const EngineOptions& options)
   EngineLimits limits;
   limits.vocab_size = info.vocab_size;
   limits.rows_max = info.rows_max;
-  limits.step_tokens_max = std::min(options.step_tokens_max, info.tokens_max);
+  limits.step_tokens_max =
+      options.step_tokens_max > 0 ? std::min(options.step_tokens_max, info.tokens_max) : info.tokens_max;
   limits.steps_in_flight_max = info.steps_in_flight_max;
   limits.one_arithmetic = info.one_arithmetic;
   limits.prefix_cache = options.prefix_cache;

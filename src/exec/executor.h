@@ -25,6 +25,11 @@ constexpr int32_t kPagePositions = 64;
 
 enum class PagePoolKind : uint8_t { kFull, kSliding };
 
+struct MemoryUse {
+  std::string what;
+  int64_t bytes = 0;
+};
+
 struct ExecutorInfo {
   std::string name;    // "cpu", "cuda", "fake"
   std::string device;  // human-readable: processor or GPU, threads or SMs, SIMD level
@@ -41,6 +46,7 @@ struct ExecutorInfo {
   int32_t steps_in_flight_max = 1;  // plans that may be submitted and not yet waited for
   bool one_arithmetic =
       false;  // decode computes the same bits as prefill (then cached pages of generated tokens are exact)
+  std::vector<MemoryUse> memory;  // what it keeps where the model runs, pages last; empty: not counted
 };
 
 // Everything about a sequence that sampling needs over its life. Copied by open_sequence.

@@ -138,29 +138,9 @@ std::string dump_text(const Program& program, int32_t worker);  // one worker's 
 // The lists of one layer of two workers by role, with barriers and hops, over an estimated time axis.
 std::string draw_layer_svg(const Program& program, int32_t layer);
 
-struct MemoryLine {
-  std::string what;
-  int64_t bytes = 0;
-};
-struct ContextFit {
-  int64_t positions = 0;  // of each sequence
-  int64_t sequences = 0;  // that fit side by side
-};
-struct MemoryBudget {
-  std::string device;
-  int64_t memory_bytes = 0;
-  std::vector<MemoryLine> lines;
-  int64_t kv_bytes = 0;        // left for pages
-  int64_t positions_full = 0;  // context of one sequence that fits, sliding pages of its window and chunk included
-  std::vector<ContextFit> fits;
-};
-// Weights, activations and reserve against a memory of this size; page sizes from the config.
-MemoryBudget memory_budget(const ModelConfig& config, const std::string& device, int64_t memory_bytes);
-
+// Of one page, of all weights.
 int64_t page_bytes_full(const ModelConfig& config);
 int64_t page_bytes_sliding(const ModelConfig& config);
 int64_t weight_bytes(const ModelConfig& config);
-// Both halves of all hop buffers for so many rows.
-int64_t hop_bytes(const ModelConfig& config, int32_t rows);
 
 }  // namespace boreas

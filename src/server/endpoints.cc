@@ -68,7 +68,7 @@ void serve_generation(Serving& serving, Call&& call, ApiResult<Launch> (*prepare
 }  // namespace
 
 void serve_health(Serving& serving, Call&& call) {
-  if (const auto error = serving.unavailable()) return call.responder->send(error->answer());
+  if (auto answer = serving.unavailable_answer()) return call.responder->send(std::move(*answer));
   call.responder->send(json_answer(R"({"status":"ok"})"));
 }
 

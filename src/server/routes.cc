@@ -174,7 +174,8 @@ std::optional<HttpAnswer> Routes::answer_before_body(const HttpRequest& request)
   if (route->access == Access::kKey) {
     if (const auto error = check_key(request)) return error->answer();
   }
-  if (route->needs == Needs::kModel && serving_->state() == ServingState::kLoading) return server_loading().answer();
+  if (route->needs == Needs::kModel && serving_->state() == ServingState::kLoading)
+    return serving_->unavailable_answer();
   if (request.method != "POST" || route->needs == Needs::kNothing) return std::nullopt;
   if (!is_json(request.field("content-type"))) {
     return refused(415, "Content-Type must be application/json.").answer();

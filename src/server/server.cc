@@ -21,6 +21,8 @@ namespace {
 
 constexpr int64_t kFlushMs = 2000;  // for answers under way when the server ends
 constexpr int64_t kDeadMs = 1000;   // how long a dead engine's server still answers, so that clients see why
+constexpr int64_t kDeadFlushMs = 500;
+static_assert(kDeadMs + kDeadFlushMs < 2000);  // a fault ends the process within two seconds
 
 bool is_loopback(const std::string& host) {
   if (host == "localhost") return true;
@@ -128,7 +130,7 @@ class Server::Impl {
   void stop_after_fault() {
     exit_code = 1;
     http.close_after_answer();
-    http.call_after(kDeadMs, [this] { http.stop(kFlushMs / 4); });
+    http.call_after(kDeadMs, [this] { http.stop(kDeadFlushMs); });
   }
 
   int wait() {
@@ -166,6 +168,11 @@ std::string Server::url() const {
   const std::string& host = impl_->options.http.host;
   const std::string shown = host.find(':') == std::string::npos ? host : "[" + host + "]";
   return "http://" + shown + ":" + std::to_string(port());
+}
+
+void Server::loading(std::string phase, double progress) {
+  impl_->http.post(
+      [impl = impl_.get(), phase = std::move(phase), progress] { impl->serving.set_loading(phase, progress); });
 }
 
 void Server::ready(const ServedModel& model) {

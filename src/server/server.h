@@ -100,6 +100,8 @@ class Server {
 
   uint16_t port() const;
   std::string url() const;
+  // Until ready(): what /health says is being done, and how much of it (0 to 1; below 0: unknown). Any thread.
+  void loading(std::string phase, double progress = -1);
   // Takes over the engine's step and fault hooks.
   void ready(const ServedModel& model);
   // As a first signal does: no new requests, running ones may finish within shutdown_timeout_ms.

@@ -1,9 +1,11 @@
 #include "server/serving.h"
 
+#include <algorithm>
 #include <ctime>
 #include <utility>
 
 #include "server/generation.h"
+#include "server/json_writer.h"
 #include "server/log.h"
 #include "server/request_ids.h"
 
@@ -49,6 +51,30 @@ std::optional<ApiError> Serving::unavailable() const {
       break;
   }
   return std::nullopt;
+}
+
+void Serving::set_loading(std::string phase, double progress) {
+  loading_phase_ = std::move(phase);
+  loading_progress_ = progress;
+}
+
+std::optional<HttpAnswer> Serving::unavailable_answer() const {
+  const std::optional<ApiError> error = unavailable();
+  if (!error) return std::nullopt;
+  HttpAnswer answer = error->answer();
+  const char* status = state_ == ServingState::kDead       ? "dead"
+                       : state_ == ServingState::kDraining ? "draining"
+                                                           : "loading";
+  std::string fields;
+  JsonWriter writer(fields);
+  writer.begin_object().field("status", status);
+  if (state_ == ServingState::kLoading) writer.field("phase", loading_phase_);
+  if (state_ == ServingState::kLoading && loading_progress_ >= 0)
+    writer.field("percent", static_cast<int64_t>(std::min(loading_progress_, 1.0) * 100));
+  writer.end_object();
+  fields.back() = ',';
+  answer.body = fields + answer.body.substr(1);  // {"status":...,"error":{...}}
+  return answer;
 }
 
 uint64_t Serving::add(std::shared_ptr<Generation> generation) {

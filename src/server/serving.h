@@ -56,8 +56,13 @@ class Serving {
   ServingState state() const { return state_; }
   void set_state(ServingState state) { state_ = state; }
   bool has_model() const { return model_ != nullptr; }
+  // While loading: what is being done, and how much of it (0 to 1; below 0: unknown).
+  void set_loading(std::string phase, double progress);
   // Why nothing can be generated now, if so.
   std::optional<ApiError> unavailable() const;
+  // The same for who asks how the server is: with "status" (loading, draining, dead) beside the error, and how far the
+  // loading is. Null: able to generate.
+  std::optional<HttpAnswer> unavailable_answer() const;
 
   // A live request: events for its key reach it until remove().
   uint64_t add(std::shared_ptr<Generation> generation);
@@ -79,6 +84,8 @@ class Serving {
   std::vector<InboxItem> items_;  // scratch of deliver_events
   std::unique_ptr<const ServingModel> model_;
   ServingState state_ = ServingState::kLoading;
+  std::string loading_phase_ = "starting";
+  double loading_progress_ = -1;
   size_t job_bytes_ = 0;
   uint64_t next_key_ = 1;
   std::unordered_set<std::string> ids_;

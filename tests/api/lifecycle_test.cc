@@ -36,6 +36,27 @@ TEST(Lifecycle, LoadingThenReady) {
   EXPECT_EQ(chat(server.port(), {}).status, 200);
 }
 
+TEST(Lifecycle, HealthTellsHowFarLoadingIs) {
+  TestServerOptions options;
+  options.ready = false;
+  TestServer server(options);
+  const auto health = [&server] { return request(server.port(), "GET", "/health"); };
+  EXPECT_EQ(text_at(health().json(), "status"), "loading");
+  EXPECT_EQ(text_at(health().json(), "phase"), "starting");
+  server.server().loading("reading weights", 0.425);
+  EXPECT_EQ(health().status, 503);
+  EXPECT_EQ(text_at(health().json(), "phase"), "reading weights");
+  EXPECT_EQ(health().json().at("percent").as_int64(), 42);
+  EXPECT_EQ(health().error("code"), "loading");
+  EXPECT_EQ(text_at(chat(server.port(), {}).json(), "status"), "loading") << "every route says so";
+  server.server().loading("warming up");
+  EXPECT_EQ(text_at(health().json(), "phase"), "warming up");
+  EXPECT_FALSE(health().json().as_object().contains("percent"));
+  server.make_ready();
+  EXPECT_EQ(health().status, 200);
+  EXPECT_EQ(text_at(health().json(), "status"), "ok");
+}
+
 TEST(Lifecycle, FullQueueIs429) {
   TestServerOptions options;
   options.engine.running_max = 1;
@@ -158,6 +179,7 @@ TEST(Lifecycle, EngineFaultEndsTheServer) {
   const TestAnswer health = request(server.port(), "GET", "/health");
   EXPECT_EQ(health.status, 503);
   EXPECT_EQ(health.error("code"), "engine_dead");
+  EXPECT_EQ(text_at(health.json(), "status"), "dead");
   EXPECT_EQ(completion(server.port(), {}).error("code"), "engine_dead");
   EXPECT_EQ(server.server().wait(), 1);
 }

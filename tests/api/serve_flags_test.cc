@@ -33,14 +33,22 @@ TEST(ServeFlags, SwapSpaceIsInGib) {
 }
 
 TEST(ServeFlags, StepLatency) {
-  EXPECT_EQ(parsed("")->engine.step_latency_ms, 100);
+  EXPECT_EQ(parsed("")->engine.step_latency_ms, 70);
   EXPECT_EQ(parsed("--step-latency-ms 25")->engine.step_latency_ms, 25);
   EXPECT_EQ(parsed("--step-latency-ms 0")->engine.step_latency_ms, 0);
   for (const char* refused : {"-1", "60001", "1.5", "fast", "''"})
     EXPECT_FALSE(parsed(std::string("--step-latency-ms ") + refused)) << refused;
 }
 
+TEST(ServeFlags, DecodePercent) {
+  EXPECT_EQ(parsed("")->engine.decode_percent, 45);
+  EXPECT_EQ(parsed("--decode-percent 0")->engine.decode_percent, 0);
+  for (const char* refused : {"-1", "100", "half", "''"})
+    EXPECT_FALSE(parsed(std::string("--decode-percent ") + refused)) << refused;
+}
+
 TEST(ServeFlags, StepsOfFewTokensAreRefused) {
+  EXPECT_EQ(parsed("")->engine.step_tokens_max, 0) << "the executor's";
   EXPECT_EQ(parsed("--max-num-batched-tokens 3")->engine.step_tokens_max, kStepTokensMin);
   for (const char* refused : {"2", "1", "0", "-1", "1048577"})
     EXPECT_FALSE(parsed(std::string("--max-num-batched-tokens ") + refused)) << refused;

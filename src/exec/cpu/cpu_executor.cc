@@ -201,6 +201,9 @@ class CpuExecutor final : public Executor {
     info_.page_bytes_sliding = page_bytes_sliding(config);
     info_.steps_in_flight_max = 1;
     info_.one_arithmetic = true;
+    info_.memory = {{"weights", shared_.model->weights().total_bytes()},
+                    {"KV pages, full attention", pages_full_ * info_.page_bytes_full},
+                    {"KV pages, sliding window", pages_sliding_ * info_.page_bytes_sliding}};
   }
 
   Result<StepResult> run(const StepPlan& plan) {

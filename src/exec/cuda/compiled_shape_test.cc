@@ -51,8 +51,9 @@ TEST(ProgramSet, EveryCompiledShapeFitsAHopperBlock) {
     const ModelConfig config = model_shape(name).value();
     HostDevice device({}, {}, std::make_shared<HostDeviceLog>());
     const CompiledShape shape = find_shape(config, 128, compiled_shapes()).value();
-    const Result<ProgramSet> set = ProgramSet::make(device, config, h200_spec(), shape, config.context_max);
+    Result<ProgramSet> set = ProgramSet::compile(config, h200_spec(), shape, config.context_max);
     ASSERT_TRUE(set.ok()) << set.error().message;
+    ASSERT_TRUE(set->upload(device).ok());
     EXPECT_GE(set->context_max(), std::min(config.context_max, 262144));
     for (int32_t rows = 1; rows <= kRowsMax; ++rows) {
       StepParams params{};
@@ -74,8 +75,9 @@ TEST(ProgramSet, ListsOnTheDeviceAreThoseOfTheProgram) {
   const ModelConfig config = model_shape("demo").value();
   HostDevice device({}, {}, std::make_shared<HostDeviceLog>());
   const CompiledShape shape = find_shape(config, 128, compiled_shapes()).value();
-  const Result<ProgramSet> set = ProgramSet::make(device, config, h200_spec(), shape, 4096);
+  Result<ProgramSet> set = ProgramSet::compile(config, h200_spec(), shape, 4096);
   ASSERT_TRUE(set.ok()) << set.error().message;
+  ASSERT_TRUE(set->upload(device).ok());
   ASSERT_TRUE(device.synchronize().ok());
   StepParams params{};
   set->select(5, CudaTuning{}, params);
@@ -101,8 +103,9 @@ TEST(ProgramSet, ListsThatDoNotFitShortenTheContext) {
   const ModelConfig config = model_shape("north").value();
   HostDevice device({}, {}, std::make_shared<HostDeviceLog>());
   const CompiledShape shape = find_shape(config, 128, compiled_shapes()).value();
-  const Result<ProgramSet> set = ProgramSet::make(device, config, h200_spec(), shape, 4000000);
+  Result<ProgramSet> set = ProgramSet::compile(config, h200_spec(), shape, 4000000);
   ASSERT_TRUE(set.ok()) << set.error().message;
+  ASSERT_TRUE(set->upload(device).ok());
   EXPECT_LT(set->context_max(), 4000000);
   StepParams params{};
   EXPECT_LE(set->select(kRowsMax, CudaTuning{}, params), static_cast<size_t>(h200_spec().slot_ring_bytes));
@@ -111,12 +114,11 @@ TEST(ProgramSet, ListsThatDoNotFitShortenTheContext) {
 
 TEST(ProgramSet, NoRoomAtAllIsAnErrorWithNumbers) {
   const ModelConfig config = model_shape("demo").value();
-  HostDevice device({}, {}, std::make_shared<HostDeviceLog>());
   const CompiledShape shape = find_shape(config, 128, compiled_shapes()).value();
   DeviceSpec spec = h200_spec();
   spec.scratch_fixed_bytes = spec.scratch_row_bytes = 0;  // what placement then believes to have
   spec.slot_ring_bytes = 4 * kStreamChunkBytes + 29 * 1024;
-  const Result<ProgramSet> set = ProgramSet::make(device, config, spec, shape, 4096);
+  const Result<ProgramSet> set = ProgramSet::compile(config, spec, shape, 4096);
   ASSERT_FALSE(set.ok());
   EXPECT_NE(set.error().message.find("bytes of shared memory"), std::string::npos) << set.error().message;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -13,16 +14,20 @@
 
 namespace boreas {
 
+struct DeviceSpec;  // program/compile.h
+
 struct CudaExecutorOptions {
   int32_t device_index = 0;
   int32_t sequence_slots = 64;
   int32_t rows_max = 8;       // of one plan; more than 8 take several launches
-  int32_t tokens_max = 2048;  // of one plan
+  int32_t tokens_max = 8192;  // of one plan; what prefill does best
   int32_t context_max = 0;    // 0: the model's
   int64_t kv_bytes = 0;       // both page pools together; 0: what the device has left but reserve_bytes
   int64_t reserve_bytes = int64_t{1} << 30;
   int32_t pages_full = 0;  // > 0 (both): exactly so many instead
   int32_t pages_sliding = 0;
+  // Called when all memory is allocated, before weights are read.
+  std::function<void(const ExecutorInfo&)> planned;
   LoadProgress progress;  // of the weights
   // Called when a launch is done with when its tasks ran. Launches then run one at a time.
   cuda::TraceSink trace;
@@ -44,6 +49,12 @@ Status check_gpu(int32_t device_index);
 
 // Whether this build has a kernel for the model's shape.
 bool has_kernel_for(const ModelConfig& config);
+
+// What an executor of this model takes of a GPU with spec.memory_bytes free, and what fits then: `memory`, pages and
+// context_max of its info. Needs neither a GPU nor CUDA in the build. Error: no kernel for the shape, an option out of
+// range; or it does not fit: how much of what, and which flag helps.
+Result<ExecutorInfo> plan_cuda_memory(const ModelConfig& config, const DeviceSpec& spec,
+                                      const CudaExecutorOptions& options);
 
 // How fast a GPU can be read: the yardstick beside decode figures.
 struct GpuReadBandwidth {

@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/bounds.h"
 #include "base/check.h"
 #include "exec/cuda/executor_memory.h"
 #include "exec/cuda/fault.h"
+#include "exec/cuda/memory_plan.h"
 #include "exec/cuda/page_tables.h"
 #include "exec/cuda/prefill/runner.h"
 #include "exec/cuda/program_set.h"
@@ -23,25 +23,11 @@
 namespace boreas::cuda {
 namespace {
 
-constexpr int32_t kStepsInFlightMax = 2;
 constexpr int32_t kStartEvents = kLaunchesMax;  // first of one event a plan in flight, after one a launch
 static_assert(kStartEvents + kStepsInFlightMax <= kEventsMax);
 static_assert(kLayoutPagePositions == kPagePositions);
 // Epochs are compared as 32-bit numbers; they start over before they could pass half of that.
 constexpr uint64_t kEpochMax = uint64_t{1} << 31;
-constexpr int64_t kSlotsMax = 65536;
-
-Status check_options(const CudaExecutorOptions& options) {
-  return check_bounds({{"sequence_slots", options.sequence_slots, 1, kSlotsMax},
-                       {"rows_max", options.rows_max, 1, kSlotsMax},
-                       {"tokens_max", options.tokens_max, options.rows_max, INT32_MAX},
-                       {"context_max", options.context_max, 0, INT32_MAX},
-                       {"kv_bytes", options.kv_bytes, 0, INT64_MAX},
-                       {"reserve_bytes", options.reserve_bytes, 0, INT64_MAX},
-                       {"pages_full", options.pages_full, 0, UINT16_MAX},
-                       {"pages_sliding", options.pages_sliding, 0, UINT16_MAX}});
-}
-
 struct PendingPlan {
   StepTicket ticket = 0;
   StepPlan plan;
@@ -65,36 +51,20 @@ class DeviceExecutor final : public Executor {
       : device_(std::move(device)), options_(options) {}
 
   Status init(const DeviceSpec& spec, std::span<const CompiledShape> shapes, const Model& model) {
-    RETURN_IF_ERROR(check_options(options_));
-    options_.rows_max = std::min(options_.rows_max, options_.sequence_slots);
     config_ = model.config();
     ASSIGN_OR_RETURN(shape_, find_shape(config_, spec.workers, shapes));
     if (spec.workers > device_->processors())
       return Error{device_->name() + " has " + std::to_string(device_->processors()) +
                    " processors, the kernel needs " + std::to_string(spec.workers)};
-    ASSIGN_OR_RETURN(programs_, ProgramSet::make(*device_, config_, spec, shape_, context_wanted(config_, options_)));
-    const int32_t context = programs_.context_max();
-    if (options_.context_max > context)
-      return Error{"context_max is " + std::to_string(options_.context_max) +
-                       ", the kernel's page lists hold at most " + std::to_string(context) + " positions of this model",
-                   "context_max"};
-    options_.context_max = context;
-    const bool has_full = config_.full_layers() > 0;
-    const int32_t window = config_.sliding_layers() > 0 ? config_.window : 0;
-    page_tables_ =
-        PageTables(options_.sequence_slots, has_full ? static_cast<int32_t>(ceil_div(context, kPagePositions)) : 0,
-                   sliding_pages_per_slot(config_, options_), window);
-    const WeightLayout layout = lay_out_weights(config_);
-    ASSIGN_OR_RETURN(memory_,
-                     allocate_fixed(*device_, config_, shape_, layout, options_.sequence_slots, page_tables_.bytes()));
-    page_tables_.set_memory(memory_.page_tables.device);
-    if (options_.trace) RETURN_IF_ERROR(allocate_trace());
+    std::unique_ptr<prefill::PrefillKernels> kernels;
     if (!options_.decode_only) {
-      const int32_t positions = positions_wanted(config_, options_);
-      ASSIGN_OR_RETURN(prefill_, PrefillRunner::make(*device_, config_, shape_, options_.tokens_max, positions));
+      ASSIGN_OR_RETURN(kernels, device_->make_prefill_kernels(config_, shape_.workers));
     }
-    ASSIGN_OR_RETURN(pools_, allocate_pages(*device_, config_, options_, memory_));
-    RETURN_IF_ERROR(upload_weights(*device_, model, shape_.workers, layout, memory_.weights.device,
+    ASSIGN_OR_RETURN(ExecutorPlan plan, plan_executor(config_, spec, shape_, options_, kernels != nullptr,
+                                                      device_->name(), device_->memory_free()));
+    RETURN_IF_ERROR(allocate(plan, std::move(kernels)));
+    if (options_.planned) options_.planned(info_);
+    RETURN_IF_ERROR(upload_weights(*device_, model, shape_.workers, plan.layout, memory_.weights.device,
                                    memory_.norms.device, options_.progress));
     RETURN_IF_ERROR(device_->keep_cached(memory_.hops));
     RETURN_IF_ERROR(device_->wash_cache());
@@ -102,8 +72,7 @@ class DeviceExecutor final : public Executor {
     rope_ = RopeTable(config_);
     bytes_ = StepBytes(config_);
     step_ = options_.first_step;
-    fill_params(layout);
-    fill_info(window);
+    fill_params(plan.layout);
     return device_->synchronize();
   }
 
@@ -157,6 +126,22 @@ class DeviceExecutor final : public Executor {
 
  private:
   // ---- start
+  Status allocate(ExecutorPlan& plan, std::unique_ptr<prefill::PrefillKernels> kernels) {
+    options_ = plan.options;
+    info_ = plan.info;
+    programs_ = std::move(plan.programs);
+    RETURN_IF_ERROR(programs_.upload(*device_));
+    ASSIGN_OR_RETURN(memory_, allocate_memory(*device_, config_, shape_, plan.fixed, plan.pools));
+    page_tables_ = std::move(plan.page_tables);
+    page_tables_.set_memory(memory_.page_tables.device);
+    params_.task_times = reinterpret_cast<TaskTimes*>(memory_.task_times.device);
+    params_.worker_times = reinterpret_cast<WorkerTimes*>(memory_.worker_times.device);
+    if (kernels == nullptr) return Ok{};
+    ASSIGN_OR_RETURN(prefill_, PrefillRunner::make(*device_, config_, shape_, options_.tokens_max,
+                                                   positions_wanted(config_, options_), std::move(kernels)));
+    return Ok{};
+  }
+
   void fill_params(const WeightLayout& layout) {
     params_.weights = reinterpret_cast<const uint8_t*>(memory_.weights.device);
     params_.norms = reinterpret_cast<const uint16_t*>(memory_.norms.device);
@@ -182,23 +167,6 @@ class DeviceExecutor final : public Executor {
         static_cast<uint32_t>(std::clamp<uint64_t>(options_.tuning.deadline_clocks / kCoarseClocks, 1, UINT32_MAX / 8));
     params_.delay_seed = options_.delay_seed;
     params_.silent_task = options_.silent_task;
-  }
-
-  void fill_info(int32_t window) {
-    info_.name = "cuda";
-    info_.device = device_->name();
-    info_.vocab_size = config_.vocab_size;
-    info_.context_max = pools_.context_max;
-    info_.window = window;
-    info_.sequence_slots = options_.sequence_slots;
-    info_.rows_max = options_.rows_max;
-    info_.tokens_max = options_.tokens_max;
-    info_.pages_full = pools_.full;
-    info_.pages_sliding = pools_.sliding;
-    info_.page_bytes_full = page_bytes_full(config_);
-    info_.page_bytes_sliding = page_bytes_sliding(config_);
-    info_.steps_in_flight_max = kStepsInFlightMax;
-    info_.one_arithmetic = prefill_ == nullptr;  // then prompts run through the same kernel
   }
 
   // ---- a plan
@@ -282,14 +250,6 @@ class DeviceExecutor final : public Executor {
   }
 
   // ---- traces
-  Status allocate_trace() {
-    const size_t tasks = programs_.tasks_max(), workers = static_cast<size_t>(shape_.workers);
-    ASSIGN_OR_RETURN(memory_.task_times, device_->allocate(tasks * sizeof(TaskTimes), "task times"));
-    ASSIGN_OR_RETURN(memory_.worker_times, device_->allocate(workers * sizeof(WorkerTimes), "worker times"));
-    params_.task_times = reinterpret_cast<TaskTimes*>(memory_.task_times.device);
-    params_.worker_times = reinterpret_cast<WorkerTimes*>(memory_.worker_times.device);
-    return Ok{};
-  }
   Status trace_launch(const Launch& launch) {
     std::vector<TaskTimes> tasks(programs_.tasks_of(launch.plan.rows));
     std::vector<WorkerTimes> workers(static_cast<size_t>(shape_.workers));
@@ -431,7 +391,6 @@ class DeviceExecutor final : public Executor {
   ProgramSet programs_;
   PageTables page_tables_;
   ExecutorMemory memory_;
-  PagePools pools_;
   RopeTable rope_;
   StepBytes bytes_;
   ExecutorInfo info_;

@@ -242,7 +242,7 @@ TEST(DeviceExecutorLimits, InfoAndPagesFromMemory) {
   EXPECT_EQ(info.window, setup.model->config().window);
   EXPECT_EQ(info.context_max, 2048);
   EXPECT_EQ(info.pages_full, 4 * 2048 / kPagePositions);  // all that the slots can use
-  EXPECT_EQ(info.pages_sliding, 4 * 32);                  // context and chunk
+  EXPECT_EQ(info.pages_sliding, 4 * 32);                  // windows and a plan's chunks, but no more than contexts
   setup.device.memory_bytes = int64_t{40} << 20;
   const Result<std::unique_ptr<Executor>> small = setup.make();
   ASSERT_TRUE(small.ok()) << small.error().message;
@@ -257,7 +257,10 @@ TEST(DeviceExecutorLimits, TooLittleMemorySaysWhatForAndHowMuch) {
   setup.device.memory_bytes = 1 << 20;
   const Result<std::unique_ptr<Executor>> none = setup.make();
   ASSERT_FALSE(none.ok());
-  EXPECT_NE(none.error().message.find("no memory for"), std::string::npos) << none.error().message;
+  EXPECT_EQ(none.error().param, "memory");
+  for (const char* part : {"host memory has 0.001 GB free", "weights ", "programs ", "are missing", "no flag"})
+    EXPECT_NE(none.error().message.find(part), std::string::npos) << part << ": " << none.error().message;
+  EXPECT_TRUE(setup.log->allocations.empty()) << "refused before anything was taken";
   setup.device.memory_bytes = int64_t{256} << 20;
   setup.options.pages_full = setup.options.pages_sliding = 0;
   setup.options.kv_bytes = int64_t{1} << 30;

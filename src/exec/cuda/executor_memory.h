@@ -1,16 +1,17 @@
-// Everything the CUDA executor keeps on its device, allocated once. Sizes follow from model, compiled shape and
-// options; KV pages get what is left.
+// Everything the CUDA executor keeps on its device, allocated once. Sizes are planned before (memory_plan.h).
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "exec/cuda/compiled_shape.h"
-#include "exec/cuda/cuda_executor.h"
 #include "exec/cuda/device.h"
-#include "exec/cuda/weight_layout.h"
+#include "model/model.h"
 
 namespace boreas::cuda {
 
+// Plans that may be in flight.
+constexpr int32_t kStepsInFlightMax = 2;
 // Launches that may be enqueued and not yet looked at; each has its own outcomes and event.
 constexpr int32_t kLaunchesMax = 32;
 // Of them, those whose logits the host wants: 8 MiB each for North.
@@ -21,15 +22,8 @@ struct PagePools {
   int32_t context_max = 0;        // that a sequence may have
 };
 
-// The longest context that the options ask for.
-int32_t context_wanted(const ModelConfig& config, const CudaExecutorOptions& options);
-// The longest context that there can be pages for, as far as options say so.
-int32_t positions_wanted(const ModelConfig& config, const CudaExecutorOptions& options);
-// Sliding pages that a slot may use while a chunk runs.
-int32_t sliding_pages_per_slot(const ModelConfig& config, const CudaExecutorOptions& options);
-// Sliding pages for every slot with a chunk in flight, but at most half of the memory; the full pool gets the rest, at
-// most what all slots can use. Error: too small for one page of each.
-Result<PagePools> split_pages(const ModelConfig& config, const CudaExecutorOptions& options, int64_t kv_bytes);
+// Word index of each hop in the common allocation, and its end.
+std::array<uint32_t, kHops + 1> place_hops(const CompiledShape& shape);
 
 struct ExecutorMemory {
   DeviceMemory weights;            // WeightLayout::bytes
@@ -47,11 +41,13 @@ struct ExecutorMemory {
   DeviceMemory fault;        // FaultRecord
 };
 
-// All but the page pools.
-Result<ExecutorMemory> allocate_fixed(Device& device, const ModelConfig& config, const CompiledShape& shape,
-                                      const WeightLayout& layout, int32_t sequence_slots, size_t page_table_bytes);
-// The page pools, from what is left; also says how many.
-Result<PagePools> allocate_pages(Device& device, const ModelConfig& config, const CudaExecutorOptions& options,
-                                 ExecutorMemory& memory);
+// Bytes of what is neither pages nor programs nor prefill, each as ExecutorMemory has it.
+struct FixedBytes {
+  int64_t weights = 0, norms = 0, hops = 0, logits = 0, slot_tokens = 0, page_tables = 0, task_times = 0,
+          worker_times = 0;
+};
+
+Result<ExecutorMemory> allocate_memory(Device& device, const ModelConfig& config, const CompiledShape& shape,
+                                       const FixedBytes& fixed, const PagePools& pools);
 
 }  // namespace boreas::cuda

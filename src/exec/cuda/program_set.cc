@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <string>
 
 #include "base/check.h"
@@ -16,10 +17,6 @@ constexpr int64_t kTableAlign = 256;
 constexpr int32_t kListPositions = kAttentionPieces * kLayoutPagePositions;
 
 int64_t align_up(int64_t bytes, int64_t to) { return ceil_div(bytes, to) * to; }
-
-struct Tables {  // of one program, in the common allocation
-  int64_t tasks = 0, list_first = 0;
-};
 
 }  // namespace
 
@@ -76,42 +73,47 @@ Status ProgramSet::shorten_lists(const ModelConfig& config, const CompiledShape&
   return Ok{};
 }
 
-Result<ProgramSet> ProgramSet::make(Device& device, const ModelConfig& config, const DeviceSpec& machine,
-                                    const CompiledShape& shape, int32_t context_max) {
+Result<ProgramSet> ProgramSet::compile(const ModelConfig& config, const DeviceSpec& machine, const CompiledShape& shape,
+                                       int32_t context_max) {
   DeviceSpec spec = machine;
   spec.ring_chunks_max = std::min(spec.ring_chunks_max, kStagesMax);
   ProgramSet set;
   set.context_max_ = context_max;
   set.lists_ = page_list_sizes(config, shape.workers, context_max);
   std::vector<Program> programs;
-  std::vector<Tables> tables;
-  int64_t end = 0;
   for (int32_t rows = 1; rows <= kRowsMax; ++rows) {
-    ASSIGN_OR_RETURN(Program program, compile(config, spec, rows));
-    Tables at;
-    at.tasks = end;
-    at.list_first = align_up(at.tasks + static_cast<int64_t>(program.tasks.size() * sizeof(TaskDesc)), kTableAlign);
-    end = align_up(at.list_first + static_cast<int64_t>(program.list_first.size() * sizeof(int32_t)), kTableAlign);
-    tables.push_back(at);
+    ASSIGN_OR_RETURN(Program program, boreas::compile(config, spec, rows));
+    CHECK(programs.empty() || program.hop_uses == programs.front().hop_uses);  // all sizes share the epochs
     programs.push_back(std::move(program));
   }
   RETURN_IF_ERROR(set.shorten_lists(config, shape, programs));
-  for (const Program& program : programs) set.entries_.push_back(set.lay_out(program, shape, true));
   for (size_t i = 0; i < kHops; ++i) set.hop_uses_[i] = static_cast<uint32_t>(programs.front().hop_uses[i]);
-  ASSIGN_OR_RETURN(const DeviceMemory memory, device.allocate(static_cast<size_t>(end), "programs"));
+  const auto append = [&set](const auto& values) {
+    const int64_t at = align_up(static_cast<int64_t>(set.image_.size()), kTableAlign);
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(values));
+    set.image_.resize(static_cast<size_t>(at));
+    set.image_.insert(set.image_.end(), bytes.begin(), bytes.end());
+    return at;
+  };
   const WeightLayout layout = lay_out_weights(config);
-  for (size_t i = 0; i < programs.size(); ++i) {
-    Program& program = programs[i];
+  for (Program& program : programs) {
     address_loads(config, layout, program.list_first, program.tasks);
     CHECK(program.hop_uses == programs.front().hop_uses);  // all sizes share the epochs
-    std::byte* tasks = memory.device + tables[i].tasks;
-    std::byte* list_first = memory.device + tables[i].list_first;
-    RETURN_IF_ERROR(device.copy_in(tasks, std::as_bytes(std::span(program.tasks))));
-    RETURN_IF_ERROR(device.copy_in(list_first, std::as_bytes(std::span(program.list_first))));
-    set.entries_[i].tasks = reinterpret_cast<const TaskDesc*>(tasks);
-    set.entries_[i].list_first = reinterpret_cast<const int32_t*>(list_first);
+    Entry entry = set.lay_out(program, shape, true);
+    entry.tasks = append(program.tasks);
+    entry.list_first = append(program.list_first);
+    set.entries_.push_back(entry);
   }
+  set.bytes_ = static_cast<int64_t>(set.image_.size());
   return set;
+}
+
+Status ProgramSet::upload(Device& device) {
+  ASSIGN_OR_RETURN(const DeviceMemory memory, device.allocate(image_.size(), "programs"));
+  device_ = memory.device;
+  RETURN_IF_ERROR(device.copy_in(device_, image_));
+  image_ = {};
+  return Ok{};
 }
 
 const ProgramSet::Entry& ProgramSet::entry_of(int32_t rows) const {
@@ -127,9 +129,10 @@ size_t ProgramSet::tasks_max() const {
 }
 
 size_t ProgramSet::select(int32_t rows, const CudaTuning& tuning, StepParams& params) const {
+  CHECK(device_ != nullptr);
   const Entry& entry = entry_of(rows);
-  params.tasks = entry.tasks;
-  params.list_first = entry.list_first;
+  params.tasks = reinterpret_cast<const TaskDesc*>(device_ + entry.tasks);
+  params.list_first = reinterpret_cast<const int32_t*>(device_ + entry.list_first);
   std::memcpy(params.slot_offset, entry.slot_offset, sizeof(entry.slot_offset));
   std::memcpy(params.hop_uses, hop_uses_, sizeof(hop_uses_));
   params.ring_offset = entry.ring_offset;

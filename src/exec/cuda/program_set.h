@@ -24,9 +24,12 @@ PageListSizes page_list_sizes(const ModelConfig& config, int32_t workers, int32_
 class ProgramSet {
  public:
   // context_max: the longest that is wanted; the lists of page ids in shared memory may allow less. Error: a program
-  // that does not verify or leaves no room for any list, or no device memory.
-  static Result<ProgramSet> make(Device& device, const ModelConfig& config, const DeviceSpec& spec,
-                                 const CompiledShape& shape, int32_t context_max);
+  // that does not verify or leaves no room for any list.
+  static Result<ProgramSet> compile(const ModelConfig& config, const DeviceSpec& spec, const CompiledShape& shape,
+                                    int32_t context_max);
+  int64_t bytes() const { return bytes_; }  // on the device
+  // Once, before select(). Error: no device memory.
+  Status upload(Device& device);
 
   int32_t context_max() const { return context_max_; }
   std::span<const uint32_t, kHops> hop_uses() const { return hop_uses_; }      // a step
@@ -39,9 +42,8 @@ class ProgramSet {
  private:
   struct Entry {
     int32_t rows_max = 0;
-    const TaskDesc* tasks = nullptr;  // device memory
+    int64_t tasks = 0, list_first = 0;  // where they begin in the allocation
     size_t task_count = 0;
-    const int32_t* list_first = nullptr;
     uint32_t slot_offset[kSlots] = {};
     uint32_t ring_offset = 0;
     ScratchMap scratch{};
@@ -53,7 +55,10 @@ class ProgramSet {
   Entry lay_out(const Program& program, const CompiledShape& shape, bool spares) const;
   Status shorten_lists(const ModelConfig& config, const CompiledShape& shape, const std::vector<Program>& programs);
 
-  std::vector<Entry> entries_;  // by rows, ascending
+  std::vector<Entry> entries_;    // by rows, ascending
+  std::vector<std::byte> image_;  // of the allocation, until upload()
+  int64_t bytes_ = 0;
+  std::byte* device_ = nullptr;
   uint32_t hop_uses_[kHops] = {};
   PageListSizes lists_;
   int32_t context_max_ = 0;

@@ -55,9 +55,9 @@ PrefillRunner::PrefillRunner(Device& device, const ModelConfig& config, const Co
 
 Result<std::unique_ptr<PrefillRunner>> PrefillRunner::make(Device& device, const ModelConfig& config,
                                                            const CompiledShape& shape, int32_t tokens_max,
-                                                           int32_t context_max) {
-  ASSIGN_OR_RETURN(auto kernels, device.make_prefill_kernels(config, shape.workers));
-  if (kernels == nullptr) return std::unique_ptr<PrefillRunner>();
+                                                           int32_t context_max,
+                                                           std::unique_ptr<prefill::PrefillKernels> kernels) {
+  CHECK(kernels != nullptr);
   CHECK(config.experts <= prefill::kExpertsMax && config.experts_per_token <= prefill::kChoicesMax);
   std::unique_ptr<PrefillRunner> runner(
       new PrefillRunner(device, config, shape, tokens_max, context_max, std::move(kernels)));
@@ -66,38 +66,43 @@ Result<std::unique_ptr<PrefillRunner>> PrefillRunner::make(Device& device, const
   return runner;
 }
 
+size_t PrefillRunner::share_out(const ModelConfig& config, int64_t tokens, int64_t pages, std::byte* base, Buffers& b) {
+  const int64_t hidden = config.hidden_size, choices = config.experts_per_token;
+  Parts parts(base);
+  parts.take(b.tokens, tokens);
+  parts.take(b.items, tokens);
+  parts.take(b.list_full, pages);
+  parts.take(b.list_sliding, pages);
+  parts.take(b.unfolded, pages * config.kv_heads * prefill::kUnfoldedBytes);
+  parts.take(b.turns, tokens * config.head_dim);
+  parts.take(b.residual, tokens * hidden);
+  parts.take(b.normed, tokens * hidden);
+  parts.take(b.qkv, tokens * (config.query_width() + 2 * config.kv_width()));
+  parts.take(b.attention, tokens * config.query_width());
+  parts.take(b.projected, tokens * hidden);
+  parts.take(b.logits, tokens * config.experts);
+  parts.take(b.chosen, tokens * choices);
+  parts.take(b.weights, tokens * choices);
+  parts.take(b.counts, ceil_div(tokens, prefill::kGroupTokens) * config.experts);
+  parts.take(b.first, config.experts + 1);
+  parts.take(b.rows, tokens * choices);
+  parts.take(b.slots, tokens * choices);
+  parts.take(b.inner, tokens * choices * config.expert_width);
+  parts.take(b.dense_inner, tokens * config.dense_width);
+  parts.take(b.mlp, tokens * std::max<int64_t>(choices, 1) * hidden);
+  return parts.bytes();
+}
+
+int64_t PrefillRunner::bytes(const ModelConfig& config, int32_t tokens_max, int32_t context_max) {
+  Buffers counted;
+  return static_cast<int64_t>(
+      share_out(config, std::min(tokens_max, kTokensMax), ceil_div(context_max, kPagePositions), nullptr, counted));
+}
+
 Status PrefillRunner::allocate() {
-  const int64_t tokens = tokens_max_, hidden = config_.hidden_size, choices = config_.experts_per_token;
-  const int64_t groups = ceil_div(tokens, prefill::kGroupTokens);
-  const auto share_out = [&](Parts& parts) {
-    Buffers& b = buffers_;
-    parts.take(b.tokens, tokens);
-    parts.take(b.items, tokens);
-    parts.take(b.list_full, pages_max_);
-    parts.take(b.list_sliding, pages_max_);
-    parts.take(b.unfolded, int64_t{pages_max_} * config_.kv_heads * prefill::kUnfoldedBytes);
-    parts.take(b.turns, tokens * config_.head_dim);
-    parts.take(b.residual, tokens * hidden);
-    parts.take(b.normed, tokens * hidden);
-    parts.take(b.qkv, tokens * (config_.query_width() + 2 * config_.kv_width()));
-    parts.take(b.attention, tokens * config_.query_width());
-    parts.take(b.projected, tokens * hidden);
-    parts.take(b.logits, tokens * config_.experts);
-    parts.take(b.chosen, tokens * choices);
-    parts.take(b.weights, tokens * choices);
-    parts.take(b.counts, groups * config_.experts);
-    parts.take(b.first, config_.experts + 1);
-    parts.take(b.rows, tokens * choices);
-    parts.take(b.slots, tokens * choices);
-    parts.take(b.inner, tokens * choices * config_.expert_width);
-    parts.take(b.dense_inner, tokens * config_.dense_width);
-    parts.take(b.mlp, tokens * std::max<int64_t>(choices, 1) * hidden);
-  };
-  Parts counted(nullptr);
-  share_out(counted);
-  ASSIGN_OR_RETURN(memory_, device_.allocate(counted.bytes(), "prefill of " + std::to_string(tokens) + " tokens"));
-  Parts parts(memory_.device);
-  share_out(parts);
+  const size_t bytes = share_out(config_, tokens_max_, pages_max_, nullptr, buffers_);
+  ASSIGN_OR_RETURN(memory_, device_.allocate(bytes, "prefill of " + std::to_string(tokens_max_) + " tokens"));
+  share_out(config_, tokens_max_, pages_max_, memory_.device, buffers_);
   return Ok{};
 }
 

@@ -31,12 +31,16 @@ class PrefillRunner {
   // token) and with the context (128 KB a page).
   static constexpr int32_t kTokensMax = 8192;
 
-  // Null: this device has no prefill kernels, and prompts take the decode kernel. Allocates everything it will ever
-  // need, for batches of up to min(tokens_max, kTokensMax) tokens of sequences of up to context_max positions. `device`
-  // must outlive it. Error: no memory, or a shape that the kernels cannot take.
+  // What make() allocates of the same arguments.
+  static int64_t bytes(const ModelConfig& config, int32_t tokens_max, int32_t context_max);
+
+  // kernels: of the device, not null. Allocates everything it will ever need, for batches of up to min(tokens_max,
+  // kTokensMax) tokens of sequences of up to context_max positions. `device` must outlive it. Error: no memory, or a
+  // shape that the kernels cannot take.
   static Result<std::unique_ptr<PrefillRunner>> make(Device& device, const ModelConfig& config,
                                                      const CompiledShape& shape, int32_t tokens_max,
-                                                     int32_t context_max);
+                                                     int32_t context_max,
+                                                     std::unique_ptr<prefill::PrefillKernels> kernels);
 
   // Enqueues all ranges: K and V of all their tokens and layers. Page tables must be written. params: the executor's
   // (weights, norms, layers, pages, page tables).
@@ -66,6 +70,9 @@ class PrefillRunner {
     uint16_t* dense_inner = nullptr;  // [dense_width] bf16, operand order
     float* mlp = nullptr;             // [choices][hidden], or [hidden]
   };
+
+  // Shares out one allocation from `base` on, or only counts without one; returns its bytes.
+  static size_t share_out(const ModelConfig& config, int64_t tokens, int64_t pages, std::byte* base, Buffers& buffers);
 
   PrefillRunner(Device& device, const ModelConfig& config, const CompiledShape& shape, int32_t tokens_max,
                 int32_t context_max, std::unique_ptr<prefill::PrefillKernels> kernels);
