@@ -22,6 +22,22 @@ struct Philox4x32 {
     }
     return counter;
   }
+  // The same for many counters at once: words[w][i] is word w of counter i, and then of its result.
+  template <size_t kCount>
+  static constexpr void generate(std::array<std::array<uint32_t, kCount>, 4>& words, std::array<uint32_t, 2> key) {
+    for (int round = 0; round < 10; ++round) {
+      for (size_t i = 0; i < kCount; ++i) {
+        const uint64_t product0 = uint64_t{0xD2511F53u} * words[0][i];
+        const uint64_t product1 = uint64_t{0xCD9E8D57u} * words[2][i];
+        words[0][i] = static_cast<uint32_t>(product1 >> 32) ^ words[1][i] ^ key[0];
+        words[2][i] = static_cast<uint32_t>(product0 >> 32) ^ words[3][i] ^ key[1];
+        words[1][i] = static_cast<uint32_t>(product1);
+        words[3][i] = static_cast<uint32_t>(product0);
+      }
+      key[0] += 0x9E3779B9u;
+      key[1] += 0xBB67AE85u;
+    }
+  }
 };
 
 // A plain sequential stream over Philox for tests and data generators: same seed, same sequence, on every machine.

@@ -200,30 +200,66 @@ std::array<uint32_t, 4> noise_words(uint64_t seed, int32_t choice_index, int64_t
       {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
 }
 
-// The entry inside the cut with the largest score + noise. Most noise is never computed: an entry is passed over when
-// a bound says that it cannot win (noise <= -log(u) <= -ln2 * floor(log2 u), and noise <= kGumbelMax).
-TokenId draw(std::span<const float> scores, const Cut& cut, const SamplingParams& params, int64_t position) {
-  constexpr float kSlack = 1e-3f;  // far above the rounding of the bound
-  Candidate best{kExcluded, -1};
-  const auto consider = [&](TokenId id, uint32_t word) {
-    const float score = scores[static_cast<size_t>(id)];
-    if (!(score > kExcluded) || before(cut, {score, id})) return;
-    const float u = sampling_math::uniform(word);
-    const float log2_floor = static_cast<float>(static_cast<int32_t>(std::bit_cast<uint32_t>(u) >> 23) - 127);
-    if (score - log2_floor * (sampling_math::kLn2High + sampling_math::kLn2Low) + kSlack < best.score) return;
-    const Candidate drawn{score + sampling_math::gumbel(u), id};
-    if (before(drawn, best)) best = drawn;
-  };
-  for (size_t first = 0; first < scores.size(); first += 4) {
-    const size_t end = std::min(first + 4, scores.size());
-    float top = scores[first];
-    for (size_t i = first + 1; i < end; ++i) top = std::max(top, scores[i]);
-    if (top < cut.score || top + sampling_math::kGumbelMax < best.score) continue;
-    const auto words = noise_words(params.seed, params.choice_index, position, static_cast<uint32_t>(first / 4));
-    for (size_t i = first; i < end; ++i) consider(static_cast<TokenId>(i), words[i - first]);
+// The noise words of kNoiseGroups neighbouring groups, so of four times as many entries, from `group` on: the same as
+// noise_words(), written so that a compiler does many at once.
+constexpr size_t kNoiseGroups = 16;
+using NoiseBlock = std::array<std::array<uint32_t, kNoiseGroups>, 4>;  // [id mod 4][group]
+
+void noise_block(const SamplingParams& params, int64_t position, uint32_t group, NoiseBlock& words) {
+  for (uint32_t i = 0; i < kNoiseGroups; ++i) {
+    words[0][i] = group + i;
+    words[1][i] = static_cast<uint32_t>(position);
+    words[2][i] = static_cast<uint32_t>(params.choice_index);
+    words[3][i] = kCounterWord;
   }
-  return best.id;
+  Philox4x32::generate(words, {static_cast<uint32_t>(params.seed), static_cast<uint32_t>(params.seed >> 32)});
 }
+
+// Words above this have noise below `needed`, which is at least 0: noise <= -log(u), u = (word + 0.5) * 2^-32 rounded.
+uint32_t noise_limit(float needed) {
+  constexpr double kSlack = 1e-3;  // far above the rounding of u and of the noise
+  return static_cast<uint32_t>(std::min(std::exp(-static_cast<double>(needed) + kSlack), 1.0) * 0xffffffffp0);
+}
+
+// The entry inside the cut with the largest score + noise; scores are at most 0. Most noise is never computed: entries
+// are passed over, many at a time, when a bound says that none of them can win (noise <= kGumbelMax, noise_limit()).
+class Draw {
+ public:
+  Draw(std::span<const float> scores, const Cut& cut) : scores_(scores), cut_(cut) {}
+
+  TokenId run(const SamplingParams& params, int64_t position) {
+    NoiseBlock words;
+    for (size_t first = 0; first < scores_.size(); first += 4 * kNoiseGroups) {
+      const size_t count = std::min(scores_.size() - first, 4 * kNoiseGroups);
+      const float top = largest(scores_.subspan(first, count));
+      if (top < cut_.score || top + sampling_math::kGumbelMax < best_.score) continue;
+      noise_block(params, position, static_cast<uint32_t>(first / 4), words);
+      uint32_t least = ~0u;
+      for (const auto& column : words)
+        for (const uint32_t word : column) least = std::min(least, word);
+      if (least > limit_) continue;
+      for (size_t i = 0; i < count; ++i)
+        if (const uint32_t word = words[i % 4][i / 4]; word <= limit_) consider(static_cast<TokenId>(first + i), word);
+    }
+    return best_.id;
+  }
+
+ private:
+  void consider(TokenId id, uint32_t word) {
+    const float score = scores_[static_cast<size_t>(id)];
+    if (!(score > kExcluded) || before(cut_, {score, id})) return;
+    if (score < best_.score && noise_limit(best_.score - score) < word) return;
+    const Candidate drawn{score + sampling_math::gumbel(sampling_math::uniform(word)), id};
+    if (!before(drawn, best_)) return;
+    best_ = drawn;
+    limit_ = noise_limit(std::max(best_.score, 0.0f));
+  }
+
+  std::span<const float> scores_;
+  const Cut cut_;
+  Candidate best_{kExcluded, -1};
+  uint32_t limit_ = ~0u;  // no entry with a larger word can win
+};
 
 std::vector<Candidate> top_entries(std::span<const float> logits, size_t count) {
   std::vector<Candidate> top;
@@ -309,8 +345,12 @@ SampledToken sample_token(std::span<const float> logits, const SamplingParams& p
   if (params.temperature == 0) {
     result.id = first_of(scores, max);
   } else {
-    for (float& score : scores) score = (score - max) / params.temperature;
-    result.id = draw(scores, filter(scores, params), params, position);
+    if (params.temperature == 1) {
+      for (float& score : scores) score -= max;
+    } else {
+      for (float& score : scores) score = (score - max) / params.temperature;
+    }
+    result.id = Draw(scores, filter(scores, params)).run(params, position);
   }
   if (params.top_logprobs >= 0) score_into(logits, params.top_logprobs, result);
   return result;
