@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "bench_serve_all.h"
 #include "bench_serve_load.h"
 #include "bench_serve_stats.h"
 #include "bench_support.h"
@@ -27,6 +28,9 @@ struct ServeBenchFlags {
   double timeout_s = 600;
   ServeLoadOptions load;
   std::string results_dir;
+  bool all = false;
+  int32_t long_prompt = 65536;
+  int64_t total_tokens = 200'000;
 };
 
 constexpr int32_t kProbeWords[] = {64, 320};
@@ -143,7 +147,42 @@ Status measure(ServeBenchFlags& flags, const Workload& workload, const Measured&
   return Ok{};
 }
 
+// The whole list of figures, of a server in this process.
+Status run_all(ServeBenchFlags& flags) {
+  RETURN_IF_ERROR(complete_serve_flags(flags.serve));
+  ServeAllOptions options;
+  options.source = model_source(flags.serve);
+  options.choice = device_choice(flags.serve);
+  options.engine = flags.serve.engine;
+  options.decode.model = flags.serve.model;
+  options.decode.model_shape = flags.serve.model_shape;
+  options.decode.load_format = flags.serve.load_format;
+  options.decode.threads = flags.serve.threads;
+  ModelConfig config;
+  if (flags.serve.model.empty()) {
+    ASSIGN_OR_RETURN(config, model_shape(flags.serve.model_shape));
+  } else {
+    ASSIGN_OR_RETURN(const std::string directory, resolve_model_directory(flags.serve.model));
+    ASSIGN_OR_RETURN(config, load_model_config(directory));
+  }
+  options.decode.device = resolve_device(options.choice.device, config);
+  if (flags.prompts.prompt_tokens > 0) {
+    options.context = options.mixed_prompt = flags.prompts.prompt_tokens;
+    options.prompts = {flags.prompts.prompt_tokens};
+  }
+  if (flags.prompts.output_tokens > 0) options.output_tokens = flags.prompts.output_tokens;
+  if (flags.prompts.answer_tokens_max > 0) options.mixed_answer_max = flags.prompts.answer_tokens_max;
+  options.long_prompt = flags.long_prompt;
+  options.total_tokens = flags.total_tokens;
+  options.load = flags.load;
+  options.load.seed = flags.prompts.seed;
+  options.load.timeout_ms = static_cast<int64_t>(flags.timeout_s * 1000);
+  options.results_dir = flags.results_dir;
+  return run_serve_all(options);
+}
+
 Status run_serve_bench(ServeBenchFlags& flags) {
+  if (flags.all) return run_all(flags);
   const Workload* workload = find_workload(flags.workload);
   if (workload == nullptr) return Error{"--workload is unknown: " + flags.workload, "workload"};
   Measured measured;
@@ -162,6 +201,22 @@ void declare_server(CLI::App& command, ServeBenchFlags& flags) {
   command.add_option("--load-format", flags.serve.load_format, "auto, or dummy for made-up weights of --model's shape")
       ->check(CLI::IsMember({"auto", "dummy"}));
   declare_engine_flags(command, flags.serve);
+}
+
+void declare_all(CLI::App& command, ServeBenchFlags& flags) {
+  CLI::Option* all = command.add_flag(
+      "--all", flags.all,
+      "every figure in a row, of a server in this process: first tokens, decode over HTTP beside decode in process, "
+      "streams beside a long prompt, sustained mixed load. --prompt-tokens and --output-tokens make it smaller");
+  all->excludes(command.get_option("--url"));
+  command.add_option("--long-prompt", flags.long_prompt, "with --all: tokens of the prompt beside streams")
+      ->check(CLI::Range(64, 1 << 20))
+      ->needs(all)
+      ->capture_default_str();
+  command.add_option("--total-tokens", flags.total_tokens, "with --all: generated under mixed load")
+      ->check(CLI::Range(int64_t{100}, int64_t{1} << 40))
+      ->needs(all)
+      ->capture_default_str();
 }
 
 void declare_load(CLI::App& command, ServeBenchFlags& flags) {
@@ -231,6 +286,7 @@ void add_serve_bench(CLI::App& bench, const std::function<void(const Status&)>& 
   CLI::App* command = bench.add_subcommand("serve", "time to first token, between tokens and tok/s of a server");
   declare_server(*command, *flags);
   declare_load(*command, *flags);
+  declare_all(*command, *flags);
   command->callback([=] { finish(run_serve_bench(*flags)); });
 }
 

@@ -216,7 +216,11 @@ void EngineCore::retire_oldest() {
   }
   std::unique_ptr<InFlight> step = std::move(in_flight_.front());
   in_flight_.pop_front();
-  pacer_.observe(step->decode_rows, step->prefill_tokens, result.value().elapsed_ns);
+  const int64_t elapsed_ns = result.value().elapsed_ns;
+  counters_.prefill_ns += pacer_.observe(step->decode_rows, step->prefill_tokens, elapsed_ns);
+  counters_.step_ns += elapsed_ns;
+  counters_.decode_steps += step->decode_rows > 0;
+  counters_.decode_rows += step->decode_rows;
   apply(*step, result.value());
   spare_.push_back(std::move(step));
 }

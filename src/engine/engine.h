@@ -88,6 +88,10 @@ struct EngineStats {
   int32_t pages_sliding_free = 0;
   int32_t pages_sliding = 0;
   int64_t steps = 0;
+  int64_t step_ns = 0;        // of finished steps, as the executor measures them
+  int64_t prefill_ns = 0;     // of that, what prefill added
+  int64_t decode_steps = 0;   // finished ones with decode rows
+  int64_t decode_rows = 0;    // of all of them
   int64_t prompt_tokens = 0;  // of requests that started, once each, without the cached ones
   int64_t cached_tokens = 0;  // the others: taken from the prefix cache (hits, in tokens)
   int64_t output_tokens = 0;

@@ -20,8 +20,8 @@ int32_t StepPacer::prefill_tokens_max() const {
   return static_cast<int32_t>(std::clamp(tokens, double{kTokensMin}, 1e9));
 }
 
-void StepPacer::observe(int32_t decode_rows, int32_t prefill_tokens, int64_t elapsed_ns) {
-  if (elapsed_ns <= 0) return;
+int64_t StepPacer::observe(int32_t decode_rows, int32_t prefill_tokens, int64_t elapsed_ns) {
+  if (elapsed_ns <= 0) return 0;
   const auto elapsed = static_cast<double>(elapsed_ns);
   const double decode = decode_rows == 0 ? 0 : prefill_tokens == 0 ? elapsed : std::min(decode_ns_, elapsed);
   if (prefill_tokens == 0) move_mean(decode_ns_, elapsed);
@@ -32,6 +32,7 @@ void StepPacer::observe(int32_t decode_rows, int32_t prefill_tokens, int64_t ela
     const double share = decode_percent_ / (100.0 - decode_percent_);
     owed_ns_ = std::max(owed_ns_ + (elapsed - decode) * share - decode, 0.0);
   }
+  return prefill_tokens > 0 ? static_cast<int64_t>(elapsed - decode) : 0;
 }
 
 }  // namespace boreas

@@ -31,8 +31,8 @@ class StepPacer {
 
   // For a plan with decode rows; 0: these alone. Without them nobody waits, and the pacer has nothing to say.
   int32_t prefill_tokens_max() const;
-  // A step has finished. elapsed_ns: 0 = the executor does not measure.
-  void observe(int32_t decode_rows, int32_t prefill_tokens, int64_t elapsed_ns);
+  // A step has finished. elapsed_ns: 0 = the executor does not measure. Returns how much of it prefill took.
+  int64_t observe(int32_t decode_rows, int32_t prefill_tokens, int64_t elapsed_ns);
 
  private:
   int64_t latency_ns_;

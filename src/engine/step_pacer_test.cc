@@ -52,9 +52,9 @@ TEST(StepPacer, DecodingGetsItsShareBetweenChunks) {
   EXPECT_NEAR(decode_ns / all_ns, 0.4, 0.03);
   EXPECT_GT(chunks, 200);
   EXPECT_LE(pauses_max, 6);
-  pacer.observe(8, 4000, 89000000);
+  EXPECT_EQ(pacer.observe(8, 4000, 89000000), 80000000);
   EXPECT_EQ(pacer.prefill_tokens_max(), 0);
-  pacer.observe(0, 4000, 80000000);
+  EXPECT_EQ(pacer.observe(0, 4000, 80000000), 80000000);
   EXPECT_GT(pacer.prefill_tokens_max(), 0) << "nobody decodes, nobody is owed";
 }
 

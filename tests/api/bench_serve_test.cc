@@ -10,6 +10,7 @@
 #include <atomic>
 #include <thread>
 
+#include "apps/bench_serve_all.h"
 #include "apps/bench_serve_load.h"
 #include "apps/bench_serve_stats.h"
 #include "test_client.h"
@@ -267,6 +268,51 @@ TEST(ServeBench, AnInterruptEndsAStreamThatHangs) {
   const LoadResult result = run_load(short_prompts(5, 2), options);
   EXPECT_TRUE(result.interrupted);
   EXPECT_LE(result.records.size(), 1u);
+}
+
+TEST(BenchServeAll, LooksAtStreamsInAWindow) {
+  ChatRecord one, two;
+  for (int i = 0; i <= 10; ++i) one.arrivals.push_back({i * 10 * kMs, 1});
+  for (int i = 0; i <= 5; ++i) two.arrivals.push_back({i * 20 * kMs, 2});
+  const StreamWindow window = look_at_streams({one, two}, 20 * kMs, 60 * kMs);
+  EXPECT_DOUBLE_EQ(window.tok_s, (4 + 2 * 2) / 0.040);
+  EXPECT_EQ(window.gap_ms.count, 6);
+  EXPECT_DOUBLE_EQ(window.gap_ms.max, 20);
+  EXPECT_DOUBLE_EQ(window.gap_ms.p50, 10);
+  EXPECT_EQ(look_at_streams({one}, 60 * kMs, 60 * kMs).tok_s, 0);
+}
+
+// The whole list on the smallest checkpoint: every figure is measured, and nothing is lost on the way.
+TEST(BenchServeAll, EveryFigureOfASmallServer) {
+  ServeAllOptions options;
+  options.source.model = options.decode.model = std::string(BOREAS_SOURCE_DIR) + "/models/tiny";
+  options.choice.device = options.decode.device = "cpu";
+  options.choice.threads = options.decode.threads = 1;
+  options.prompts = {200};
+  options.context = 200;
+  options.output_tokens = 600;
+  options.long_prompt = 1000;
+  options.total_tokens = 600;
+  options.mixed_prompt = 60;
+  options.mixed_answer_max = 40;
+  options.load.temperature = 1;
+  options.load.timeout_ms = kPatienceMs;
+  ::testing::internal::CaptureStdout();
+  const Status status = run_serve_all(options);
+  const std::string out = ::testing::internal::GetCapturedStdout();
+  ASSERT_TRUE(status.ok()) << status.error().message << "\n" << out;
+  const std::string last = out.substr(out.rfind("\n{") + 1);
+  const boost::json::object line = boost::json::parse(last).as_object();
+  const auto figure = [&line](const char* name) { return line.at(name).to_number<double>(); };
+  for (const char* name :
+       {"prompt of 200, first token, ms", "prompt of 200, tok/s", "decode over HTTP, batch 1, tok/s",
+        "decode over HTTP, batch 8, tok/s", "decode in process, batch 1, tok/s", "decode in process, batch 8, tok/s",
+        "decode over HTTP, batch 8, % of in process", "mixed load, rows of a decode step", "mixed load, tok/s",
+        "mixed load without its prefill, % of that"})
+    EXPECT_GT(figure(name), 0) << name;
+  EXPECT_GE(figure("mixed load of 8 clients, tokens"), 500);
+  EXPECT_EQ(figure("mixed load, requests that failed"), 0);
+  EXPECT_EQ(figure("mixed load, pages that did not come back"), 0);
 }
 
 }  // namespace
