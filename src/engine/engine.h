@@ -75,7 +75,7 @@ struct EngineOptions {
   // Prefill may delay the decode rows of its step by about so much; 0 = no bound but step_tokens_max.
   int32_t step_latency_ms = 70;
   // Of the time, while others prefill; 0 to 99. Their prompts take so much longer.
-  int32_t decode_percent = 45;
+  int32_t decode_percent = 55;
 };
 
 // Counters and gauges for /metrics; a snapshot.

@@ -41,7 +41,7 @@ TEST(ServeFlags, StepLatency) {
 }
 
 TEST(ServeFlags, DecodePercent) {
-  EXPECT_EQ(parsed("")->engine.decode_percent, 45);
+  EXPECT_EQ(parsed("")->engine.decode_percent, 55);
   EXPECT_EQ(parsed("--decode-percent 0")->engine.decode_percent, 0);
   for (const char* refused : {"-1", "100", "half", "''"})
     EXPECT_FALSE(parsed(std::string("--decode-percent ") + refused)) << refused;
