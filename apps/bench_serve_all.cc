@@ -280,8 +280,8 @@ StreamWindow look_at_streams(const std::vector<ChatRecord>& records, int64_t fro
   for (const ChatRecord& record : records) {
     for (size_t i = 1; i < record.arrivals.size(); ++i) {
       const Arrival& arrival = record.arrivals[i];
-      if (arrival.at_ns <= from_ns || arrival.at_ns > to_ns) continue;
-      tokens += arrival.tokens;
+      if (arrival.at_ns <= from_ns || record.arrivals[i - 1].at_ns >= to_ns) continue;
+      if (arrival.at_ns <= to_ns) tokens += arrival.tokens;  // else a stall beyond the window
       gaps.push_back({static_cast<double>(arrival.at_ns - record.arrivals[i - 1].at_ns) / 1e6});
     }
   }
