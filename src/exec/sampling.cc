@@ -16,7 +16,6 @@ constexpr float kExcluded = -std::numeric_limits<float>::infinity();
 constexpr int kBuckets = 256;            // of the histogram over score distances
 constexpr float kBucketsPerNat = 8.0f;   // 32 nats in all; weights beyond are below 2^-44 and count as 0
 constexpr size_t kInsertionTopMax = 64;  // longer top lists are selected and sorted instead
-constexpr uint32_t kCounterWord = 0x426f7265u;
 
 struct Candidate {
   float score = 0;
@@ -28,7 +27,7 @@ bool before(const Candidate& a, const Candidate& b) { return a.score != b.score 
 
 // Per-thread work space, so that a draw over a large vocabulary does not allocate.
 struct Scratch {
-  std::vector<float> scores;
+  std::vector<float> logits, scores;
   std::vector<Candidate> candidates;
 };
 Scratch& scratch() {
@@ -160,8 +159,7 @@ Cut cut_top_k(std::span<const float> scores, int64_t k, const Cut& cut, Histogra
 Cut cut_top_p(std::span<const float> scores, float top_p, const Cut& cut, const Histogram& histogram) {
   uint64_t total = 0;
   for (const uint64_t mass : histogram.masses) total += mass;
-  const double wanted = std::ceil(static_cast<double>(total) * static_cast<double>(top_p));
-  uint64_t need = std::clamp<uint64_t>(static_cast<uint64_t>(std::max(wanted, 1.0)), 1, total);
+  uint64_t need = sampling_math::mass_needed(total, top_p);
   size_t bucket = 0;
   while (histogram.masses[bucket] < need) need -= histogram.masses[bucket++];
   std::vector<Candidate>& found = collect(scores, bucket, cut);
@@ -194,14 +192,8 @@ Cut filter(std::span<const float> scores, const SamplingParams& params) {
   return cut;
 }
 
-std::array<uint32_t, 4> noise_words(uint64_t seed, int32_t choice_index, int64_t position, uint32_t group) {
-  return Philox4x32::generate(
-      {group, static_cast<uint32_t>(position), static_cast<uint32_t>(choice_index), kCounterWord},
-      {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
-}
-
 // The noise words of kNoiseGroups neighbouring groups, so of four times as many entries, from `group` on: the same as
-// noise_words(), written so that a compiler does many at once.
+// sampling_math::noise_words(), written so that a compiler does many at once.
 constexpr size_t kNoiseGroups = 16;
 using NoiseBlock = std::array<std::array<uint32_t, kNoiseGroups>, 4>;  // [id mod 4][group]
 
@@ -210,29 +202,37 @@ void noise_block(const SamplingParams& params, int64_t position, uint32_t group,
     words[0][i] = group + i;
     words[1][i] = static_cast<uint32_t>(position);
     words[2][i] = static_cast<uint32_t>(params.choice_index);
-    words[3][i] = kCounterWord;
+    words[3][i] = sampling_math::kCounterWord;
   }
   Philox4x32::generate(words, {static_cast<uint32_t>(params.seed), static_cast<uint32_t>(params.seed >> 32)});
 }
 
-// Words above this have noise below `needed`, which is at least 0: noise <= -log(u), u = (word + 0.5) * 2^-32 rounded.
+// Words above this have noise below `needed`, if that is at least 0: noise <= -log(u), u = (word + 0.5) * 2^-32
+// rounded.
 uint32_t noise_limit(float needed) {
-  constexpr double kSlack = 1e-3;  // far above the rounding of u and of the noise
+  constexpr double kSlack = 1e-3;  // far above the rounding of u, of the noise and of scores
   return static_cast<uint32_t>(std::min(std::exp(-static_cast<double>(needed) + kSlack), 1.0) * 0xffffffffp0);
 }
 
-// The entry inside the cut with the largest score + noise; scores are at most 0. Most noise is never computed: entries
-// are passed over, many at a time, when a bound says that none of them can win (noise <= kGumbelMax, noise_limit()).
+// The entry inside the cut that sampling_math::draw_order puts first. Most noise is never computed: entries are passed
+// over, many at a time, when a bound says that none of them can win (noise <= kGumbelMax, noise_limit()).
 class Draw {
  public:
-  Draw(std::span<const float> scores, const Cut& cut) : scores_(scores), cut_(cut) {}
+  // scores: of the logits; largest: of these.
+  Draw(std::span<const float> logits, std::span<const float> scores, float largest, float inverse_temperature,
+       const Cut& cut)
+      : logits_(logits),
+        scores_(scores),
+        inverse_temperature_(inverse_temperature),
+        coarseness_(std::abs(largest) * inverse_temperature * 0x1p-31f),
+        cut_(cut) {}
 
   TokenId run(const SamplingParams& params, int64_t position) {
     NoiseBlock words;
     for (size_t first = 0; first < scores_.size(); first += 4 * kNoiseGroups) {
       const size_t count = std::min(scores_.size() - first, 4 * kNoiseGroups);
       const float top = largest(scores_.subspan(first, count));
-      if (top < cut_.score || top + sampling_math::kGumbelMax < best_.score) continue;
+      if (top < cut_.score || top + sampling_math::kGumbelMax < beaten_) continue;
       noise_block(params, position, static_cast<uint32_t>(first / 4), words);
       uint32_t least = ~0u;
       for (const auto& column : words)
@@ -241,24 +241,29 @@ class Draw {
       for (size_t i = 0; i < count; ++i)
         if (const uint32_t word = words[i % 4][i / 4]; word <= limit_) consider(static_cast<TokenId>(first + i), word);
     }
-    return best_.id;
+    return sampling_math::drawn_id(best_);
   }
 
  private:
   void consider(TokenId id, uint32_t word) {
     const float score = scores_[static_cast<size_t>(id)];
     if (!(score > kExcluded) || before(cut_, {score, id})) return;
-    if (score < best_.score && noise_limit(best_.score - score) < word) return;
-    const Candidate drawn{score + sampling_math::gumbel(sampling_math::uniform(word)), id};
-    if (!before(drawn, best_)) return;
-    best_ = drawn;
-    limit_ = noise_limit(std::max(best_.score, 0.0f));
+    if (score < beaten_ && noise_limit(beaten_ - score) < word) return;
+    const double value = sampling_math::drawn_value(logits_[static_cast<size_t>(id)], inverse_temperature_, word);
+    const uint64_t order = sampling_math::draw_order(value, id);
+    if (order <= best_) return;
+    best_ = order;
+    beaten_ = score + sampling_math::gumbel(sampling_math::uniform(word)) - coarseness_;
+    limit_ = noise_limit(std::max(beaten_, 0.0f));
   }
 
-  std::span<const float> scores_;
+  std::span<const float> logits_, scores_;
+  const float inverse_temperature_;
+  const float coarseness_;  // of what draws compare, with logits of this size
   const Cut cut_;
-  Candidate best_{kExcluded, -1};
-  uint32_t limit_ = ~0u;  // no entry with a larger word can win
+  uint64_t best_ = 0;
+  float beaten_ = kExcluded;  // what scores less, noise included, cannot win
+  uint32_t limit_ = ~0u;      // no entry with a larger word can win
 };
 
 std::vector<Candidate> top_entries(std::span<const float> logits, size_t count) {
@@ -334,23 +339,21 @@ SampledToken sample_token(std::span<const float> logits, const SamplingParams& p
                           const TokenMask* mask, int64_t position) {
   CHECK(!logits.empty() && logits.size() <= static_cast<size_t>(sampling_math::kVocabularyMax));
   if (!all_finite(logits)) return corrupted_token();
-  std::vector<float>& buffer = scratch().scores;
-  buffer.assign(logits.begin(), logits.end());
-  const std::span<float> scores(buffer);
-  apply_masks(scores, params, penalties, mask);
-  apply_penalties(scores, params, penalties);
-  const float max = largest(scores);
+  std::vector<float>& penalised = scratch().logits;
+  penalised.assign(logits.begin(), logits.end());
+  apply_masks(penalised, params, penalties, mask);
+  apply_penalties(penalised, params, penalties);
+  const float max = largest(penalised);
   if (!std::isfinite(max)) return corrupted_token();
   SampledToken result;
   if (params.temperature == 0) {
-    result.id = first_of(scores, max);
+    result.id = first_of(penalised, max);
   } else {
-    if (params.temperature == 1) {
-      for (float& score : scores) score -= max;
-    } else {
-      for (float& score : scores) score = (score - max) / params.temperature;
-    }
-    result.id = Draw(scores, filter(scores, params)).run(params, position);
+    const float inverse = 1.0f / params.temperature;
+    std::vector<float>& scores = scratch().scores;
+    scores.resize(penalised.size());
+    for (size_t i = 0; i < scores.size(); ++i) scores[i] = sampling_math::score(penalised[i], max, inverse);
+    result.id = Draw(penalised, scores, max, inverse, filter(scores, params)).run(params, position);
   }
   if (params.top_logprobs >= 0) score_into(logits, params.top_logprobs, result);
   return result;
@@ -366,7 +369,7 @@ SampledToken score_token(std::span<const float> logits, TokenId token, int32_t t
 }
 
 float sampling_uniform(uint64_t seed, int32_t choice_index, int64_t position, TokenId id) {
-  const auto words = noise_words(seed, choice_index, position, static_cast<uint32_t>(id) / 4);
+  const auto words = sampling_math::noise_words(seed, choice_index, position, static_cast<uint32_t>(id) / 4);
   return sampling_math::uniform(words[static_cast<size_t>(id) % 4]);
 }
 

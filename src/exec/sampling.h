@@ -96,8 +96,9 @@ SampledToken score_token(std::span<const float> logits, TokenId token, int32_t t
 
 // The uniform u in (0, 1) behind the Gumbel noise of one vocabulary entry: (bits + 0.5) * 2^-32 of word (id mod 4) of
 // Philox4x32-10(counter = {id / 4, position, choice, 0x426f7265}, key = seed), rounded to float and kept below 1. The
-// noise is -log(-log(1 - u)); the drawn token is the largest (logit - max) / temperature + noise, equal sums: lowest
-// id. Any executor must use exactly this, with the functions of sampling_math.h.
+// noise is -log(-log(1 - u)); the drawn token is the largest logit * (1 / temperature) + noise, where 1 / temperature
+// and the noise are floats and the rest is double, compared to 33 bits of mantissa, equal sums: lowest id
+// (sampling_math::draw_order). Any executor must use exactly this, with the functions of sampling_math.h.
 float sampling_uniform(uint64_t seed, int32_t choice_index, int64_t position, TokenId id);
 
 }  // namespace boreas

@@ -1,10 +1,13 @@
 // Elementary functions of sampling, made of single IEEE-754 operations only (no libm, no fused multiply-add), so that
-// every compiler, processor and GPU that rounds to nearest gives the same bits. sampling.cc calls them; other
-// implementations of sampling use exactly these.
+// every compiler, processor and GPU that rounds to nearest gives the same bits. sampling.cc and the CUDA megakernel
+// call them; other implementations of sampling use exactly these.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstdint>
+
+#include "base/prng.h"
 
 namespace boreas {
 
@@ -12,8 +15,8 @@ namespace sampling_math {
 
 // Weights are added as integers in units of 2^-44: a sum does not depend on its order or slicing, and 2^19 weights of
 // at most 1 stay below 2^63.
-constexpr int kMassBits = 44;
-constexpr int32_t kVocabularyMax = 1 << 19;
+constexpr int kIdBits = 19;
+constexpr int32_t kVocabularyMax = 1 << kIdBits;
 
 constexpr float kLn2High = 0x1.62e4p-1f;         // 16 significant bits: products with exponents are exact
 constexpr float kLn2Low = 0x1.7f7d1cp-20f;       // ln 2 - kLn2High
@@ -65,6 +68,44 @@ constexpr float gumbel(float u) {
   return -log(exponential);
 }
 constexpr float kGumbelMax = 23.0f;  // -log(2^-33) = 22.87, rounded up
+
+// The noise words of entries 4 * group to 4 * group + 3.
+constexpr uint32_t kCounterWord = 0x426f7265u;
+constexpr std::array<uint32_t, 4> noise_words(uint64_t seed, int32_t choice_index, int64_t position, uint32_t group) {
+  return Philox4x32::generate(
+      {group, static_cast<uint32_t>(position), static_cast<uint32_t>(choice_index), kCounterWord},
+      {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+}
+
+// Filters look at the distance from the largest logit, in units of the temperature: at most 0.
+constexpr float score(float logit, float largest, float inverse_temperature) {
+  return (logit - largest) * inverse_temperature;
+}
+
+// What a draw compares: logit / T + noise, in double, where the product is exact.
+constexpr double drawn_value(float logit, float inverse_temperature, uint32_t noise_word) {
+  return static_cast<double>(logit) * static_cast<double>(inverse_temperature) +
+         static_cast<double>(gumbel(uniform(noise_word)));
+}
+
+// Finite values and ids in one number, of which the largest wins: the value in the order of numbers, without its last
+// kIdBits (33 bits of mantissa stay, more than a float's), then the lowest id.
+constexpr uint64_t draw_order(double value, int32_t id) {
+  const uint64_t bits = std::bit_cast<uint64_t>(value + 0.0);  // -0 equals 0
+  const uint64_t ordered = bits >> 63 != 0 ? ~bits : bits | uint64_t{1} << 63;
+  return (ordered & ~uint64_t{kVocabularyMax - 1}) | static_cast<uint64_t>(kVocabularyMax - 1 - id);
+}
+constexpr int32_t drawn_id(uint64_t order) {
+  return kVocabularyMax - 1 - static_cast<int32_t>(order & uint64_t{kVocabularyMax - 1});
+}
+
+// The mass that the shortest prefix must hold: the part top_p of `total`, rounded up, at least 1.
+constexpr uint64_t mass_needed(uint64_t total, float top_p) {
+  const double wanted = static_cast<double>(total) * static_cast<double>(top_p);
+  uint64_t needed = static_cast<uint64_t>(wanted);
+  if (static_cast<double>(needed) < wanted) ++needed;
+  return needed < 1 ? 1 : needed > total ? total : needed;
+}
 
 }  // namespace sampling_math
 

@@ -31,7 +31,7 @@ std::vector<TokenId> naive_kept(const std::vector<float>& logits, const Sampling
   std::vector<TokenId> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
   const float max = *std::max_element(logits.begin(), logits.end());
-  const auto scaled = [&](TokenId id) { return (logits[static_cast<size_t>(id)] - max) / params.temperature; };
+  const auto scaled = [&](TokenId id) { return (logits[static_cast<size_t>(id)] - max) * (1 / params.temperature); };
   std::stable_sort(order.begin(), order.end(), [&](TokenId a, TokenId b) { return scaled(a) > scaled(b); });
   if (params.min_p > 0) {
     while (scaled(order.back()) < std::log(params.min_p)) order.pop_back();
@@ -55,12 +55,13 @@ std::vector<TokenId> naive_kept(const std::vector<float>& logits, const Sampling
 // The winner among given ids by computing all of the noise.
 TokenId naive_draw(const std::vector<float>& logits, const std::vector<TokenId>& kept, const SamplingParams& params,
                    int64_t position) {
-  const float max = *std::max_element(logits.begin(), logits.end());
   TokenId best = -1;
-  float best_score = -kInfinity;
+  double best_score = -std::numeric_limits<double>::infinity();
   for (const TokenId id : kept) {
     const float u = sampling_uniform(params.seed, params.choice_index, position, id);
-    const float score = (logits[static_cast<size_t>(id)] - max) / params.temperature + sampling_math::gumbel(u);
+    const double score =
+        static_cast<double>(logits[static_cast<size_t>(id)]) * static_cast<double>(1 / params.temperature) +
+        static_cast<double>(sampling_math::gumbel(u));
     if (score > best_score || (score == best_score && id < best)) {
       best = id;
       best_score = score;

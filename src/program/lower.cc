@@ -4,7 +4,7 @@
 //
 //   embed -> x0 -> [norm -> router_logits -> top_k ------------> up_gate -> gather inner --.
 //                      `-> qkv -> gather qkv -> attention -> merge -> gather -> out_proj -> down -> x(l+1)] -> norm ->
-//                      lm_head -> sample
+//                      lm_head -> filter -> sample
 #include "program/compile.h"
 
 namespace boreas {
@@ -124,8 +124,11 @@ class Lowering {
     head.slots_in[0] = id(Slot::kNormed);
     head.stream = LoadOp::kLmHead;
     publishes(head, Hop::kLogits);
+    TaskNode& filter = add(Op::kFilter, -1, Cut::kVocabulary, graph_.config.vocab_size);
+    reads_hop(filter, Hop::kLogits);
+    publishes(filter, Hop::kMass);
     TaskNode& sample = add(Op::kSample, -1, Cut::kRows, 0);
-    reads_hop(sample, Hop::kLogits);
+    reads_hop(sample, Hop::kMass);
     publishes(sample, Hop::kToken);
   }
 

@@ -23,6 +23,7 @@
   X(kOutProj, OutProjOp, "out_proj", kConsumer)                       \
   X(kDown, DownOp, "down", kConsumer)                                 \
   X(kLmHead, LmHeadOp, "lm_head", kConsumer)                          \
+  X(kFilter, FilterOp, "filter", kMessenger)                          \
   X(kSample, SampleOp, "sample", kMessenger)
 
 namespace boreas {

@@ -113,7 +113,8 @@ class OrderModel {
     }
   }
   void check_presence(int32_t worker) {
-    std::vector<Name> names = {{Op::kEmbed, -1}, {Op::kGatherNorm, -1}, {Op::kLmHead, -1}, {Op::kSample, -1}};
+    std::vector<Name> names = {
+        {Op::kEmbed, -1}, {Op::kGatherNorm, -1}, {Op::kLmHead, -1}, {Op::kFilter, -1}, {Op::kSample, -1}};
     for (int32_t layer = 0; layer < layers(); ++layer) {
       for (Op op :
            {Op::kGatherNorm, Op::kQkv, Op::kAttention, Op::kAttentionMerge, Op::kUpGate, Op::kOutProj, Op::kDown})

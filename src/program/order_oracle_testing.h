@@ -166,6 +166,7 @@ class OrderOracle : public OrderModel {
       case Op::kAttention:
       case Op::kAttentionMerge:
       case Op::kLmHead:
+      case Op::kFilter:
       case Op::kSample:
         return true;
       case Op::kLoad:
@@ -179,7 +180,8 @@ class OrderOracle : public OrderModel {
   void check_hops() {
     for (int32_t reader = 0; reader < workers() && problem_.empty(); ++reader) {
       for (int32_t writer = 0; writer < workers() && problem_.empty(); ++writer) {
-        check_hop(writer, {Op::kLmHead, -1}, reader, {Op::kSample, -1}, 0);
+        check_hop(writer, {Op::kLmHead, -1}, reader, {Op::kFilter, -1}, 0);
+        check_hop(writer, {Op::kFilter, -1}, reader, {Op::kSample, -1}, 0);
         check_hop(writer, {Op::kSample, -1}, reader, {Op::kEmbed, -1}, 1);
         check_hop(writer, {Op::kEmbed, -1}, reader, {Op::kGatherNorm, 0}, 0);
         for (int32_t layer = 0; layer < layers(); ++layer) check_layer_hops(writer, reader, layer);
@@ -247,9 +249,13 @@ class OrderOracle : public OrderModel {
   void check_logits() {
     for (int32_t writer = 0; writer < workers(); ++writer)
       for (int32_t reader = 0; reader < workers(); ++reader)
-        for (int32_t step = 0; step + 1 < kSteps; ++step)
-          require(span(step, reader, Name{Op::kSample, -1}), span(step + 1, writer, Name{Op::kLmHead, -1}),
-                  "logits are overwritten");
+        for (int32_t step = 0; step < kSteps; ++step)
+          for (const Op op : {Op::kFilter, Op::kSample}) {
+            const Span& read = span(step, reader, Name{op, -1});
+            require(span(step, writer, Name{Op::kLmHead, -1}), read, "logits are read early");
+            if (step + 1 < kSteps)
+              require(read, span(step + 1, writer, Name{Op::kLmHead, -1}), "logits are overwritten");
+          }
   }
 };
 

@@ -155,6 +155,7 @@ class Placement {
       case Op::kRouterLogits:
       case Op::kOutProj:
       case Op::kLmHead:
+      case Op::kFilter:
         args[0] = own.first;  // kFirst, kCount of each of these ops
         args[1] = own.count;
         break;

@@ -40,9 +40,10 @@ enum class Hop : int32_t {
   kAttention,  // merged attention output: [rows, query_width] bf16
   kInner,      // SwiGLU inner activations: [rows, experts_per_token, expert_width] or [rows, dense_width] bf16
   kLogits,     // what the LM head says of its vocabulary slice; the fp32 logits themselves lie in the logits buffer
+  kMass,       // how much of a row's distribution a worker's vocabulary slice holds
   kToken,      // the drawn token of a row
 };
-constexpr int32_t kHops = 8;
+constexpr int32_t kHops = 9;
 
 // Memory of one worker (shared memory on a GPU), written by one role at a time.
 enum class Slot : int32_t {
@@ -101,8 +102,8 @@ constexpr const char* role_name(Role role) {
   return kNames[static_cast<int32_t>(role)];
 }
 constexpr const char* hop_name(int32_t hop) {
-  constexpr const char* kNames[kHops] = {"residual",  "logit", "qkv",    "partial",
-                                         "attention", "inner", "logits", "token"};
+  constexpr const char* kNames[kHops] = {"residual", "logit",  "qkv",  "partial", "attention",
+                                         "inner",    "logits", "mass", "token"};
   return hop >= 0 && hop < kHops ? kNames[hop] : "none";
 }
 constexpr const char* slot_name(int32_t slot) {

@@ -23,7 +23,7 @@ class CoverCheck {
   std::string run() {
     for (int32_t worker = 0; worker < program_.workers() && problem_.empty(); ++worker)
       for (Role role : {Role::kMessenger, Role::kConsumer}) visit(worker, role, &CoverCheck::add_slices);
-    for (const Op op : {Op::kEmbed, Op::kRouterLogits, Op::kUpGate, Op::kOutProj, Op::kDown, Op::kLmHead})
+    for (const Op op : {Op::kEmbed, Op::kRouterLogits, Op::kUpGate, Op::kOutProj, Op::kDown, Op::kLmHead, Op::kFilter})
       if (problem_.empty()) check_rows(op);
     if (problem_.empty()) check_heads();
     for (int32_t worker = 0; worker < program_.workers() && problem_.empty(); ++worker) {
@@ -61,6 +61,7 @@ class CoverCheck {
       case Op::kDown:
         return layer >= 0 ? config_.hidden_size : 0;
       case Op::kLmHead:
+      case Op::kFilter:
         return layer < 0 ? config_.vocab_size : 0;
       default:
         return 0;
@@ -76,6 +77,7 @@ class CoverCheck {
       case Op::kOutProj:
       case Op::kDown:
       case Op::kLmHead:
+      case Op::kFilter:
         add_rows(task, {args[0], args[1]});
         break;
       case Op::kQkv:

@@ -80,7 +80,7 @@ class StructureCheck {
     const int32_t layers = program_.config.layer_count();
     int32_t routed = 0;
     for (int32_t layer = 0; layer < layers; ++layer) routed += program_.config.is_moe(layer);
-    const std::array<int32_t, kHops> expected = {layers + 1, routed, layers, layers, layers, layers, 1, 1};
+    const std::array<int32_t, kHops> expected = {layers + 1, routed, layers, layers, layers, layers, 1, 1, 1};
     for (int32_t hop = 0; hop < kHops; ++hop) {
       if (uses(hop) != expected[static_cast<size_t>(hop)])
         problem_ = std::string("hop ") + hop_name(hop) + " has " + text_of(uses(hop)) + " uses a step, the model " +
@@ -105,7 +105,8 @@ class StructureCheck {
     if (!in_range(task.op, 0, kOps)) return "has opcode " + text_of(task.op);
     const Op op = static_cast<Op>(task.op);
     if (op != Op::kNop && op_role(op) != role) return "is in the list of another role";
-    const bool has_layer = op != Op::kNop && op != Op::kEmbed && op != Op::kLmHead && op != Op::kSample;
+    const bool has_layer =
+        op != Op::kNop && op != Op::kEmbed && op != Op::kLmHead && op != Op::kFilter && op != Op::kSample;
     const bool may_lack_layer = !has_layer || op == Op::kLoad || op == Op::kGatherNorm;
     if (!in_range(task.layer, may_lack_layer ? -1 : 0, has_layer ? program_.config.layer_count() : 0))
       return "names layer " + text_of(task.layer);
@@ -309,8 +310,10 @@ OpHops op_hops(Op op) {
       return hops(-1, id(Hop::kResidual));
     case Op::kLmHead:
       return hops(-1, id(Hop::kLogits));
+    case Op::kFilter:
+      return hops(id(Hop::kLogits), id(Hop::kMass));
     case Op::kSample:
-      return hops(id(Hop::kLogits), id(Hop::kToken));
+      return hops(id(Hop::kMass), id(Hop::kToken));
     case Op::kNop:
     case Op::kLoad:
     case Op::kGather:  // by its slot

@@ -61,7 +61,7 @@ struct Data {
 
 // Hop residual: [hidden]; logit: [experts]; qkv: [KV head][queries_per_kv q heads, k, v][head_dim]; partial: [KV head]
 // [piece][query][m, l, o[head_dim]] with m the largest q . k of the piece (not scaled), l and o relative to it;
-// attention: [query_width]; inner: [experts_per_token][expert_width] or [dense_width]; logits and token: none.
+// attention: [query_width]; inner: [experts_per_token][expert_width] or [dense_width]; logits, mass and token: none.
 inline int64_t values_per_row(const ModelConfig& config, int32_t layer, Hop hop) {
   const int64_t queries = config.queries_per_kv(), dim = config.head_dim;
   switch (hop) {
@@ -78,6 +78,7 @@ inline int64_t values_per_row(const ModelConfig& config, int32_t layer, Hop hop)
     case Hop::kInner:
       return config.is_moe(layer) ? int64_t{config.experts_per_token} * config.expert_width : config.dense_width;
     case Hop::kLogits:
+    case Hop::kMass:
     case Hop::kToken:
       break;
   }

@@ -221,6 +221,10 @@ inline Word load_word(const Word* from, Where where = Where::here()) {
   if (emulation::current->block->races != nullptr) emulation::note_word(true);
   return *from;
 }
+inline float load_relaxed_float(const float* from, Where where = Where::here()) {
+  emulation::check_memory(from, sizeof *from, "load_relaxed_float", where);
+  return *from;
+}
 inline void fence_gpu() {}
 inline void fence_system() {}
 inline bool claim(uint32_t* word) {

@@ -32,6 +32,12 @@ struct Sequence {
   int32_t slot;
   std::vector<TokenId> prompt;
   std::vector<PageId> pages;  // of both pools
+  SamplingParams sampling = greedy();
+  static SamplingParams greedy() {
+    SamplingParams params;
+    params.temperature = 0;
+    return params;
+  }
 };
 
 struct Decoded {
@@ -39,14 +45,15 @@ struct Decoded {
   std::vector<std::vector<float>> logprobs;  // of all ids, where asked for
 };
 
-// Prefills sequences in one plan and decodes them side by side at temperature 0, tokens fed back by the executor.
+// Prefills sequences in one plan and decodes them side by side, tokens fed back by the executor. With log-probabilities
+// the host draws the tokens.
 inline std::vector<Decoded> decode(Executor& executor, const std::vector<Sequence>& sequences, int32_t steps,
                                    bool logprobs) {
   const int32_t vocabulary = executor.info().vocab_size;
   std::vector<Decoded> results(sequences.size());
   for (const Sequence& sequence : sequences) {
     SequenceSpec spec;
-    spec.sampling.temperature = 0;
+    spec.sampling = sequence.sampling;
     spec.sampling.top_logprobs = logprobs ? vocabulary : -1;
     spec.prompt = sequence.prompt;
     executor.open_sequence(sequence.slot, spec);

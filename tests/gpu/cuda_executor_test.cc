@@ -103,6 +103,35 @@ TEST_F(OnGpu, BitsDependOnTheRowAlone) {
   }
 }
 
+// With log-probabilities the host draws, from the same logits: any kind of drawing that the kernel does, eight rows of
+// different kinds side by side, and each alone.
+TEST_F(OnGpu, DrawsAreTheHosts) {
+  for (const auto& model : {golden_model(), demo_model()}) {
+    ASSERT_TRUE(model);
+    auto gpu = on_gpu(model);
+    ASSERT_TRUE(gpu);
+    for (uint32_t round = 0; round < 4; ++round) {
+      std::vector<Sequence> sequences;
+      for (int32_t slot = 0; slot < 8; ++slot) {
+        sequences.push_back(sequence_of(slot, some_tokens(9 + slot, 10 * round, model->config().vocab_size), 6 * slot));
+        SamplingParams& params = sequences.back().sampling;
+        params.temperature =
+            slot == 7 ? 0.0f : 0.4f * static_cast<float>(1 + (static_cast<uint32_t>(slot) + round) % 4);
+        params.seed = 1000 * round + static_cast<uint64_t>(slot);
+        params.choice_index = slot % 3;
+        if (slot % 4 == 1) params.top_p = slot == 1 ? 0.95f : 0.2f;
+        if (slot % 4 == 2) params.top_k = slot == 2 ? 3 : 100;
+        if (slot == 3 || slot == 5) params.min_p = 0.1f;
+      }
+      const auto by_host = decode(*gpu, sequences, 60, true), by_device = decode(*gpu, sequences, 60, false);
+      for (size_t i = 0; i < sequences.size(); ++i) {
+        EXPECT_EQ(by_device[i].tokens, by_host[i].tokens) << "round " << round << " slot " << i;
+        if (round == 0) EXPECT_EQ(decode(*gpu, {sequences[i]}, 60, false)[0].tokens, by_device[i].tokens) << i;
+      }
+    }
+  }
+}
+
 TEST_F(OnGpu, RandomDelaysChangeNothing) {
   const auto model = golden_model();
   ASSERT_TRUE(model);

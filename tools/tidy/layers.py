@@ -24,7 +24,7 @@ ALLOWED = {
     'text': ['exec/sampling.h'],
     'exec': [],
     'exec/cpu': _EXECUTOR,
-    'exec/cuda': [*_EXECUTOR, 'model/dummy_weights.h', 'program/layout.h', 'program/pipeline.h',
+    'exec/cuda': [*_EXECUTOR, 'exec/sampling_math.h', 'model/dummy_weights.h', 'program/layout.h', 'program/pipeline.h',
                   'program/weight_tiles.h'],
     'exec/fake': _EXECUTOR,
     'engine': ['exec/executor.h', 'exec/sampling.h'],

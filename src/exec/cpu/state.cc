@@ -52,6 +52,7 @@ void allocate_hops(Shared& shared) {
   resize(Hop::kAttention, static_cast<size_t>(c.query_width()) * sizeof(bf16));
   resize(Hop::kInner, inner * sizeof(bf16));
   resize(Hop::kLogits, 0);  // the logits lie in Shared::logits, the drawn tokens in Shared::sampled
+  resize(Hop::kMass, 0);
   resize(Hop::kToken, 0);
 }
 

@@ -35,6 +35,7 @@ constexpr std::array<uint32_t, kHops> hop_half_words_of() {
   set(Hop::kAttention, kRowsMax * C::kWorkers * C::kAttentionWords);
   set(Hop::kInner, kRowsMax * C::kInnerRowWords);
   set(Hop::kLogits, kRowsMax * C::kWorkers);
+  set(Hop::kMass, kRowsMax * C::kWorkers * kMassWords);
   set(Hop::kToken, C::kWorkers);
   return words;
 }

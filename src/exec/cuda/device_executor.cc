@@ -185,6 +185,7 @@ class DeviceExecutor final : public Executor {
         choices[i].token = sequence.token_to_plan();
       }
       choices[i].sample = sequence.sample_mode(row);
+      if (choices[i].sample == kSampleDraw) choices[i].draw = sequence.draw_plan();
       if (prefill_ != nullptr) choices[i].prefilled = prefill_tokens_of(row);
       ASSIGN_OR_RETURN(choices[i].pages, page_tables_.update(*device_, row));
     }

@@ -169,6 +169,8 @@ TEST(DeviceExecutor, WhateverTheHostDraws) {
   Runner runner(setup);
   SamplingParams params;
   params.seed = 77;
+  params.top_k = 20;
+  params.top_p = 0.9f;
   runner.open(0, random_text(1, 20), params);
   params.repetition_penalty = 1.5f;
   params.frequency_penalty = 0.5f;
@@ -188,6 +190,26 @@ TEST(DeviceExecutor, WhateverTheHostDraws) {
   runner.drain();
   EXPECT_GT(setup.kernel->samples[kSampleHost], 5 * 50);
   EXPECT_GT(setup.kernel->samples[kSampleGreedy], 50);
+}
+
+// Temperature, and one filter of each kind: nothing waits for the host.
+TEST(DeviceExecutor, WhateverTheDeviceDraws) {
+  const MadeUp setup;
+  Runner runner(setup);
+  for (int32_t slot = 0; slot < 7; ++slot) {
+    SamplingParams params;
+    params.seed = 100 + static_cast<uint64_t>(slot);
+    params.choice_index = slot % 3;
+    params.temperature = 0.3f * static_cast<float>(1 + slot % 4);
+    if (slot % 4 == 1) params.top_p = 0.7f;
+    if (slot % 4 == 2) params.top_k = 9;
+    if (slot > 3) params.min_p = 0.05f;
+    runner.open(slot, random_text(static_cast<uint64_t>(slot), 20), params);
+  }
+  for (int32_t step = 0; step < 40; ++step) runner.submit(7);
+  runner.drain();
+  EXPECT_EQ(setup.kernel->samples[kSampleHost], 0);
+  EXPECT_GT(setup.kernel->samples[kSampleDraw], 7 * 36);
 }
 
 TEST(DeviceExecutor, SuppressedUntilMinTokensThenTheDeviceDraws) {

@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/prng.h"
 #include "exec/cuda/device_executor.h"
+#include "exec/cuda/drawn_testing.h"
 #include "exec/cuda/host_device_testing.h"
 #include "exec/cuda/shape_testing.h"
 #include "model/model.h"
@@ -49,7 +50,7 @@ class MadeUpKernel {
   int64_t launches = 0;
   std::vector<uint32_t> steps;  // of every launch
   std::vector<int32_t> rows;    // of every launch
-  int64_t samples[4] = {};      // by SampleMode
+  int64_t samples[5] = {};      // by SampleMode
   int64_t corrupt_launch = -1;  // its rows draw -1
   int64_t mute_launch = -1;     // leaves no outcomes
   int64_t fault_launch = -1;    // leaves a fault record and fails
@@ -118,9 +119,9 @@ class MadeUpKernel {
     const std::span<float> logits(params.logits + static_cast<size_t>(row) * vocab, vocab);
     fill_logits(hash, logits);
     RowOutcome& outcome = params.outcomes[row];
-    outcome.token = plan.sample == kSampleForced
-                        ? plan.forced_token
-                        : static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+    if (plan.sample == kSampleForced) outcome.token = plan.forced_token;
+    else if (plan.sample == kSampleDraw) outcome.token = drawn_by_sorting(logits, plan.draw, plan.position + 1);
+    else outcome.token = static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
     if (plan.sample != kSampleHost) params.slot_tokens[plan.slot] = outcome.token;
     if (launch != corrupt_launch) return;
     outcome.token = -1;

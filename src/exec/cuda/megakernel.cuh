@@ -7,6 +7,7 @@
 #include "exec/cuda/ops/attention_merge.cuh"
 #include "exec/cuda/ops/down.cuh"
 #include "exec/cuda/ops/embed.cuh"
+#include "exec/cuda/ops/filter.cuh"
 #include "exec/cuda/ops/gather.cuh"
 #include "exec/cuda/ops/gather_norm.cuh"
 #include "exec/cuda/ops/lm_head.cuh"

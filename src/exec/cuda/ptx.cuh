@@ -189,6 +189,12 @@ BOREAS_DEVICE Word load_word(const Word* from) {
   word.epoch = static_cast<uint32_t>(high >> 32);
   return word;
 }
+// What other SMs write and a fence has ordered; not through this SM's own cache.
+BOREAS_DEVICE float load_relaxed_float(const float* from) {
+  float value;
+  asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(value) : "l"(from) : "memory");
+  return value;
+}
 BOREAS_DEVICE void fence_gpu() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 BOREAS_DEVICE void fence_system() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 // True for exactly one caller of a word that was 0.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "exec/sampling_math.h"
 
 namespace boreas::cuda {
 
@@ -11,7 +12,9 @@ Sequence::Sequence(const SequenceSpec& spec)
       penalties_(spec.prompt, spec.output),
       outputs_submitted_(static_cast<int32_t>(spec.output.size())),
       last_token_(spec.output.empty() ? -1 : spec.output.back()) {
-  plain_ = params_.temperature == 0 && params_.repetition_penalty == 1 && params_.frequency_penalty == 0 &&
+  // The mass that top-p cuts is what top-k has left: both together take an order that a device does not have.
+  const bool one_cut = params_.temperature == 0 || params_.top_k <= 0 || params_.top_p >= 1;
+  plain_ = one_cut && params_.repetition_penalty == 1 && params_.frequency_penalty == 0 &&
            params_.presence_penalty == 0 && params_.logit_bias.empty() && params_.allowed_ids.empty();
 }
 
@@ -20,7 +23,19 @@ SampleMode Sequence::sample_mode(const StepRow& row) const {
   if (params_.top_logprobs >= 0) return kSampleHost;
   if (row.forced_token >= 0) return kSampleForced;
   const bool suppresses = outputs_submitted_ < params_.min_tokens && !params_.suppressed_ids.empty();
-  return plain_ && row.mask == nullptr && !suppresses ? kSampleGreedy : kSampleHost;
+  if (!plain_ || row.mask != nullptr || suppresses) return kSampleHost;
+  return params_.temperature == 0 ? kSampleGreedy : kSampleDraw;
+}
+
+DrawPlan Sequence::draw_plan() const {
+  DrawPlan draw;
+  draw.seed = params_.seed;
+  draw.choice_index = params_.choice_index;
+  draw.inverse_temperature = 1.0f / params_.temperature;
+  if (params_.min_p > 0) draw.score_min = sampling_math::log(params_.min_p);
+  draw.top_p = params_.top_p;
+  if (params_.top_k > 0) draw.top_k = params_.top_k;
+  return draw;
 }
 
 TokenId Sequence::token_to_plan() const {

@@ -16,6 +16,8 @@ class Sequence {
 
   // Who draws the last token of this row, were it submitted now.
   SampleMode sample_mode(const StepRow& row) const;
+  // How, if that says kSampleDraw.
+  DrawPlan draw_plan() const;
 
   // ---- the newest token, for a row that has none of its own
   bool has_token() const { return samples_in_flight_ > 0 || last_token_ >= 0 || corrupted_; }
@@ -34,7 +36,7 @@ class Sequence {
  private:
   SamplingParams params_;
   PenaltyState penalties_;
-  bool plain_ = false;             // greedy, and nothing but the logits decides
+  bool plain_ = false;             // nothing but the logits, the temperature and filters that a device has decides
   int32_t outputs_submitted_ = 0;  // tokens of the output, those in flight too
   int32_t samples_in_flight_ = 0;
   bool newest_on_host_ = false;

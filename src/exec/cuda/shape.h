@@ -51,6 +51,8 @@ constexpr int32_t kGroupWarps = kConsumerWarps / kConsumerGroups;
 constexpr int32_t kGroupThreads = kGroupWarps * 32;
 constexpr int32_t kMessengerThreads = kMessengerWarps * 32;
 
+constexpr int32_t kMassWords = 2;  // that a worker publishes for a row that filters
+
 constexpr int32_t words_of_halves(int32_t values) { return ceil_div_32(values, kWordHalves); }
 
 // The longest slice of `total` over `parts`.

@@ -28,6 +28,7 @@ void add_run(LaunchPlan& launch, const StepRow& row, int32_t plan_row, const Row
     out.group_first = group_first;
     if (use.samples) out.sample = choice.sample;
     if (use.scores) out.sample = kSampleHost;
+    if (out.sample == kSampleDraw) out.draw = choice.draw;
     if (out.sample == kSampleForced) out.forced_token = row.forced_token;
     launch.wants_logits |= out.sample == kSampleHost;
   }

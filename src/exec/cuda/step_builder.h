@@ -22,6 +22,7 @@ struct RowChoice {
   SampleMode sample = kSampleNone;  // of its last token
   PageTables::Place pages;
   int32_t prefilled = 0;  // tokens at the start of its range that no launch computes (prefill/)
+  DrawPlan draw;          // if `sample` is kSampleDraw
 };
 
 // What becomes of a launch's row.

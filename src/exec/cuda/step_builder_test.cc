@@ -36,7 +36,10 @@ TEST(StepBuilder, DecodeRowsShareALaunch) {
   std::vector<RowChoice> choices(3);
   for (int32_t i = 0; i < 3; ++i) {
     plan.rows.push_back(row_of(i, 100 + i, {}, LogitsWanted::kLast));
-    choices[static_cast<size_t>(i)] = {i == 1 ? 42 : -1, i == 2 ? kSampleHost : kSampleGreedy, {10 * i, 10 * i + 5, i}};
+    RowChoice& choice = choices[static_cast<size_t>(i)];
+    choice.token = i == 1 ? 42 : -1;
+    choice.sample = i == 2 ? kSampleHost : kSampleGreedy;
+    choice.pages = {10 * i, 10 * i + 5, i};
   }
   const std::vector<LaunchPlan> launches = cut_into_launches(plan, choices);
   ASSERT_EQ(launches.size(), 1u);

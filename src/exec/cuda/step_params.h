@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "exec/cuda/shape.h"
 #include "exec/cuda/shared_memory.h"
@@ -45,6 +46,20 @@ enum SampleMode : int32_t {
   kSampleGreedy,  // largest logit, lowest id among equals
   kSampleForced,  // RowPlan::forced_token
   kSampleHost,    // the host draws from the logits; the device leaves the slot's token alone
+  kSampleDraw,    // by RowPlan::draw
+};
+
+// How a row's token is drawn, as far as the device does it; exec/sampling.h says what each number means.
+struct DrawPlan {
+  uint64_t seed = 0;
+  int32_t choice_index = 0;
+  float inverse_temperature = 1;
+  float score_min = std::numeric_limits<float>::lowest();  // the logarithm of min_p
+  float top_p = 1;
+  int32_t top_k = std::numeric_limits<int32_t>::max();
+  constexpr bool filters() const {
+    return top_p < 1 || top_k < std::numeric_limits<int32_t>::max() || score_min > std::numeric_limits<float>::lowest();
+  }
 };
 
 struct RowPlan {
@@ -57,6 +72,7 @@ struct RowPlan {
   int32_t group_first = 0;       // rows [group_first, this row] are of one sequence, positions ascending by one
   int32_t sample = kSampleNone;  // SampleMode
   int32_t forced_token = -1;
+  DrawPlan draw;  // of kSampleDraw
 };
 
 // For comparisons with another implementation, layer by layer; only probed kernels (Probed in shape.h) look at it. Rows

@@ -18,7 +18,7 @@ struct CudaTuning {
   std::array<int32_t, kStreams> credits{6, 2, 3, 3, 5, 3, 4, 7, 9};
   // Clocks from a worker's own publication to its first look at the others', by Hop; the same measurement. Nothing is
   // gained by looking before the others can be done.
-  std::array<uint32_t, kHops> poll_delay{200, 0, 200, 1600, 2800, 3700, 2000, 0};
+  std::array<uint32_t, kHops> poll_delay{200, 0, 200, 1600, 2800, 3700, 200, 0, 0};
   uint32_t poll_pause = 100;  // clocks between looks; 0 to 500 measured equal
   // Of any one wait: two seconds at 2 GHz, a thousand times the longest step.
   uint64_t deadline_clocks = uint64_t{4} * 1000 * 1000 * 1000;

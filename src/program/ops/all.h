@@ -6,6 +6,7 @@
 #include "program/ops/attention_merge.h"
 #include "program/ops/down.h"
 #include "program/ops/embed.h"
+#include "program/ops/filter.h"
 #include "program/ops/gather.h"
 #include "program/ops/gather_norm.h"
 #include "program/ops/lm_head.h"

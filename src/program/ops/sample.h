@@ -1,5 +1,6 @@
-// SAMPLE: draws the token of the rows r with r mod workers = this worker (exec/sampling.h is the reference), writes it
-// to the host's mailbox and publishes hop token, from which EMBED of the next step may take it.
+// SAMPLE: draws the token of the rows r with r mod workers = this worker (exec/sampling.h is the reference) from what
+// FILTER found and, if it must, from all logits; writes it to the host's mailbox and publishes hop token, from which
+// EMBED of the next step may take it.
 #pragma once
 
 #include "program/access.h"
