@@ -74,6 +74,8 @@ Result<boost::json::object> run_decode(const BenchFlags& flags, const DecodeSetu
   line["batch"] = setup.batch;
   line["same_token"] = setup.same_token;
   line["context"] = setup.context;
+  line["temperature"] = setup.temperature;
+  line["top_p"] = setup.top_p;
   line["steps"] = setup.steps;
   line["tok_s"] = speed.median;
   line["tok_s_min"] = speed.min;

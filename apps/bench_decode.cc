@@ -41,6 +41,10 @@ void add_decode_options(CLI::App& command, DecodeSetup& setup) {
       .add_option("--load-format", setup.load_format,
                   "auto, or dummy for made-up weights of --model's shape; without --model they are made up in any case")
       ->check(CLI::IsMember({"auto", "dummy"}));
+  command.add_option("--temperature", setup.temperature, "of the rows' sampling; 0: greedy")
+      ->check(CLI::Range(0.0, 2.0))
+      ->capture_default_str();
+  command.add_option("--top-p", setup.top_p)->check(CLI::Range(0.001, 1.0))->capture_default_str();
   command.add_option("--device", setup.device, "cpu, cuda or cuda:INDEX")->capture_default_str();
 }
 
@@ -76,7 +80,7 @@ Result<DecodeStack> make_decode_stack(const DecodeSetup& setup, int32_t position
 }
 
 DecodeRows::DecodeRows(Executor& executor, const DecodeSetup& setup, int32_t positions)
-    : executor_(executor), setup_(setup), forced_(is_gpu(setup)) {
+    : executor_(executor), setup_(setup) {
   const int32_t pages = pages_for(positions);
   sliding_first_ = first_sliding_page(setup.context - 1, executor.info().window);
   for (int32_t row = 0; row < setup.batch; ++row) {
@@ -106,17 +110,16 @@ Status DecodeRows::fill() {
 }
 
 void DecodeRows::open(uint64_t seed) {
-  tokens_.assign(static_cast<size_t>(setup_.batch), {});
+  tokens_.clear();
   const uint32_t vocab = static_cast<uint32_t>(executor_.info().vocab_size);
   for (int32_t row = 0; row < setup_.batch; ++row) {
     const uint64_t own = setup_.same_token ? seed : seed * 31 + static_cast<uint64_t>(row);
     SequenceSpec spec;
     spec.sampling.seed = own;
-    if (forced_) spec.sampling.temperature = 0;
+    spec.sampling.temperature = setup_.temperature;
+    spec.sampling.top_p = setup_.top_p;
     executor_.open_sequence(row, spec);
-    Prng prng(own);
-    for (int32_t step = 0; step <= setup_.steps; ++step)
-      tokens_[static_cast<size_t>(row)].push_back(static_cast<TokenId>(prng.below(vocab)));
+    tokens_.push_back(static_cast<TokenId>(Prng(own).below(vocab)));
   }
 }
 
@@ -127,12 +130,11 @@ Result<StepTicket> DecodeRows::submit(int32_t step) {
     StepRow step_row;
     step_row.slot = row;
     step_row.position = setup_.context - 1 + step;
-    if (step == 0) step_row.tokens = std::span(tokens_[r]).first(1);
+    if (step == 0) step_row.tokens = std::span(tokens_).subspan(r, 1);
     step_row.full_pages = full_[r];
     step_row.sliding_pages = sliding_[r];
     step_row.sliding_first = sliding_first_;
     step_row.logits = LogitsWanted::kLast;
-    if (forced_) step_row.forced_token = tokens_[r][static_cast<size_t>(step) + 1];
     plan.rows.push_back(step_row);
   }
   return executor_.submit(plan);

@@ -26,6 +26,7 @@ struct DecodeSetup {
   int32_t steps = 16;      // of a run
   int32_t tokens_max = 0;  // of one plan, where that is more than the positions
   bool same_token = false;
+  float temperature = 1, top_p = 1;
   cuda::TraceSink trace;  // GPU
   std::shared_ptr<const cuda::CudaTuning> tuning;
 };
@@ -55,9 +56,8 @@ class DecodeRows {
   DecodeRows(Executor& executor, const DecodeSetup& setup, int32_t positions);
 
   Status fill();
-  // All rows from the context on, `steps` steps, as many in flight as the executor takes. On a GPU the tokens are drawn
-  // ahead from the seed and forced, so that rows go different ways without the host in the loop; on a CPU they are
-  // sampled at temperature 1.
+  // All rows from the context on, `steps` steps, as many in flight as the executor takes: each starts from a token of
+  // its own by the seed, and goes on with what the executor draws.
   Result<DecodeRun> run(uint64_t seed);
 
  private:
@@ -66,10 +66,9 @@ class DecodeRows {
 
   Executor& executor_;
   DecodeSetup setup_;
-  bool forced_;
   std::vector<std::vector<PageId>> full_, sliding_;  // by row
   int32_t sliding_first_ = 0;
-  std::vector<std::vector<TokenId>> tokens_;  // by row: the first one, and what is forced after each step
+  std::vector<TokenId> tokens_;  // by row: the first one
 };
 
 // A stack for the setup's context and steps, its pages filled.
