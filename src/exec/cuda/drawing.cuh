@@ -44,7 +44,10 @@ BOREAS_DEVICE uint64_t load_shared_uint64(uint32_t address) {
 // What is put together from parts: has merge(), and travels between lanes and through kPartBytes of shared memory.
 constexpr int32_t kPartBytes = 32;
 // Messengers take the room of the partial sums: LM_HEAD's publication, the step's last task of consumers, is over.
-constexpr uint32_t ScratchMap::*kMessengerParts = &ScratchMap::partials;
+template <class C>
+BOREAS_DEVICE uint32_t messenger_parts(const Worker<C>& w) {
+  return w.scratch(&ScratchMap::partials);
+}
 static_assert((kMessengerWarps + kRowsMax) * kPartBytes <= 2 * partial_bytes(1));
 
 struct Best {
@@ -94,7 +97,7 @@ BOREAS_DEVICE void merge_lanes(Part& part) {
 template <class C, class Part>
 BOREAS_DEVICE void merge_messengers(const Worker<C>& w, Part& part) {
   merge_lanes(part);
-  const uint32_t parts = w.scratch(kMessengerParts);
+  const uint32_t parts = messenger_parts(w);
   named_barrier(kMessengersMeet, kMessengerThreads);
   if (w.lane() == 0) part.store(parts + (w.warp() - kConsumerWarps) * kPartBytes);
   named_barrier(kMessengersMeet, kMessengerThreads);
@@ -104,7 +107,7 @@ BOREAS_DEVICE void merge_messengers(const Worker<C>& w, Part& part) {
 // Where FILTER leaves a row's best entry for SAMPLE.
 template <class C>
 BOREAS_DEVICE uint32_t best_address(const Worker<C>& w, int32_t row) {
-  return w.scratch(kMessengerParts) + (kMessengerWarps + row) * kPartBytes;
+  return messenger_parts(w) + (kMessengerWarps + row) * kPartBytes;
 }
 
 template <class C>
