@@ -126,7 +126,8 @@ TEST_F(OnGpu, DrawsAreTheHosts) {
       const auto by_host = decode(*gpu, sequences, 60, true), by_device = decode(*gpu, sequences, 60, false);
       for (size_t i = 0; i < sequences.size(); ++i) {
         EXPECT_EQ(by_device[i].tokens, by_host[i].tokens) << "round " << round << " slot " << i;
-        if (round == 0) EXPECT_EQ(decode(*gpu, {sequences[i]}, 60, false)[0].tokens, by_device[i].tokens) << i;
+        if (round > 0) continue;
+        EXPECT_EQ(decode(*gpu, {sequences[i]}, 60, false)[0].tokens, by_device[i].tokens) << i;
       }
     }
   }
