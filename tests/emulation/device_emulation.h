@@ -221,9 +221,13 @@ inline Word load_word(const Word* from, Where where = Where::here()) {
   if (emulation::current->block->races != nullptr) emulation::note_word(true);
   return *from;
 }
-inline float load_relaxed_float(const float* from, Where where = Where::here()) {
-  emulation::check_memory(from, sizeof *from, "load_relaxed_float", where);
+inline float load_float(const float* from, Where where = Where::here()) {
+  emulation::check_memory(from, sizeof *from, "load_float", where);
   return *from;
+}
+inline void load_floats(const float* from, float (&values)[4], Where where = Where::here()) {
+  emulation::check_memory(from, sizeof values, "load_floats", where);
+  std::memcpy(values, from, sizeof values);
 }
 inline void fence_gpu() {}
 inline void fence_system() {}

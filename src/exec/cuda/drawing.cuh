@@ -115,42 +115,74 @@ BOREAS_DEVICE const float* logits_of(const Worker<C>& w, int32_t row) {
   return w.params.logits + static_cast<int64_t>(row) * C::kVocabulary;
 }
 
-// take(id, logit, noise word) for those of a row's ids that fall to `thread` of `threads`: four neighbours at a time,
-// whose words come of one round of Philox.
+// take(id, logits) for those of a row's ids that fall to `thread` of `threads`, four neighbours at a time, id the first
+// of them; some of the first and last four may be no ids of the range. Some groups' logits are on their way at once:
+// they come from L2.
+constexpr int32_t kGroupsAhead = 4;
 template <class C, class Take>
-BOREAS_DEVICE void for_entries(const Worker<C>& w, int32_t row, Range ids, bool with_noise, int32_t thread,
-                               int32_t threads, const Take& take) {
-  const RowPlan& plan = w.params.row[row];
+BOREAS_DEVICE void for_entries(const Worker<C>& w, int32_t row, Range ids, int32_t thread, int32_t threads,
+                               const Take& take) {
+  static_assert(C::kVocabulary % 4 == 0);
   const float* logits = logits_of(w, row);
   const int32_t end = ceil_div_32(ids.end(), 4);
   BOREAS_NO_UNROLL
-  for (int32_t group = ids.first / 4 + thread; group < end; group += threads) {
-    uint32_t word[4] = {};
-    if (with_noise) {
-      const auto words = sampling_math::noise_words(plan.draw.seed, plan.draw.choice_index, plan.position + 1,
-                                                    static_cast<uint32_t>(group));
-      BOREAS_UNROLL
-      for (int32_t k = 0; k < 4; ++k) word[k] = words[static_cast<size_t>(k)];
+  for (int32_t first = ids.first / 4 + thread; first < end; first += kGroupsAhead * threads) {
+    float ahead[kGroupsAhead][4];
+    BOREAS_UNROLL
+    for (int32_t a = 0; a < kGroupsAhead; ++a) {
+      const int32_t group = first + a * threads;
+      load_floats(logits + 4 * (group < end ? group : end - 1), ahead[a]);
     }
     BOREAS_NO_UNROLL
-    for (int32_t id = 4 * group; id < 4 * group + 4; ++id) {
-      if (id >= ids.first && id < ids.end()) take(id, load_relaxed_float(logits + id), word[0]);
-      word[0] = word[1], word[1] = word[2], word[2] = word[3];  // no index: that would put them in memory
+    for (int32_t group = first; group < end && group < first + kGroupsAhead * threads; group += threads) {
+      take(4 * group, ahead[0]);
+      BOREAS_UNROLL
+      for (int32_t a = 0; a + 1 < kGroupsAhead; ++a) {  // no index: that would put them in memory
+        BOREAS_UNROLL
+        for (int32_t k = 0; k < 4; ++k) ahead[a][k] = ahead[a + 1][k];
+      }
     }
   }
 }
 
-// The best of a row's ids that fall to this thread and that `wanted` lets through.
+// Noise words above this have noise below `needed`: noise <= -log(u), u = (word + 0.5) * 2^-32 rounded.
+BOREAS_DEVICE uint32_t noise_limit(float needed) {
+  constexpr float kSlack = 0.01f;  // far above the rounding of u, of the noise and of the exponential
+  return needed <= kSlack ? ~0u : static_cast<uint32_t>(sampling_math::exp(kSlack - needed) * 0x1.fffffep31f);
+}
+
+constexpr float kNoCeiling = __builtin_huge_valf();
+
+// The best of a row's ids that fall to this thread and that `wanted` lets through. ceiling: what logit / T never
+// exceeds, or kNoCeiling; entries whose noise cannot make up for the distance from it to the best so far are passed
+// over.
 template <class C, class Wanted>
 BOREAS_DEVICE Best best_of_entries(const Worker<C>& w, int32_t row, Range ids, int32_t thread, int32_t threads,
-                                   const Wanted& wanted) {
+                                   float ceiling, const Wanted& wanted) {
   const RowPlan& plan = w.params.row[row];
   const bool draws = plan.sample == kSampleDraw;
   Best best;
-  for_entries(w, row, ids, draws, thread, threads, [&](int32_t id, float logit, uint32_t word) {
-    if (!wanted(id, logit)) return;
-    const double value = draws ? sampling_math::drawn_value(logit, plan.draw.inverse_temperature, word) : logit;
-    best.merge({is_finite(logit) ? sampling_math::draw_order(value, id) : kNotFinite, ordered_float(logit)});
+  uint32_t limit = ~0u;
+  for_entries(w, row, ids, thread, threads, [&](int32_t first, float(&logits)[4]) {
+    uint32_t word[4] = {};
+    if (draws) {
+      const auto words = sampling_math::noise_words(plan.draw.seed, plan.draw.choice_index, plan.position + 1,
+                                                    static_cast<uint32_t>(first / 4));
+      BOREAS_UNROLL
+      for (int32_t k = 0; k < 4; ++k) word[k] = words[static_cast<size_t>(k)];
+    }
+    BOREAS_NO_UNROLL
+    for (int32_t id = first; id < first + 4; ++id) {
+      const float logit = logits[0];
+      if (id >= ids.first && id < ids.end() && word[0] <= limit && wanted(id, logit)) {
+        const double value = draws ? sampling_math::drawn_value(logit, plan.draw.inverse_temperature, word[0]) : logit;
+        const uint64_t order = is_finite(logit) ? sampling_math::draw_order(value, id) : kNotFinite;
+        if (order > best.order) limit = noise_limit(static_cast<float>(value) - ceiling);
+        best.merge({order, ordered_float(logit)});
+      }
+      BOREAS_UNROLL
+      for (int32_t k = 0; k + 1 < 4; ++k) logits[k] = logits[k + 1], word[k] = word[k + 1];
+    }
   });
   return best;
 }
@@ -166,7 +198,7 @@ struct Candidate {
         largest(float_in_order(best.largest)),
         inverse_temperature(w.params.row[row].draw.inverse_temperature),
         score_min(w.params.row[row].draw.score_min),
-        score(score_of(load_relaxed_float(logits_of(w, row) + id))) {}
+        score(score_of(load_float(logits_of(w, row) + id))) {}
 
   BOREAS_DEVICE float score_of(float logit) const { return sampling_math::score(logit, largest, inverse_temperature); }
   BOREAS_DEVICE bool comes_after(int32_t its_id, float its_score) const {
@@ -174,19 +206,34 @@ struct Candidate {
   }
 };
 
+// The share of this messenger.
 template <class C>
 BOREAS_DEVICE Weights weigh_entries(const Worker<C>& w, int32_t row, Range ids, const Candidate& candidate) {
   Weights weights;
-  for_entries(w, row, ids, false, w.messenger_thread(), kMessengerThreads, [&](int32_t id, float logit, uint32_t) {
-    const float score = candidate.score_of(logit);
-    if (score < candidate.score_min) return;
-    const uint64_t mass = sampling_math::mass(score);
-    weights.total += mass;
-    if (!candidate.comes_after(id, score)) return;
-    weights.before += mass;
-    ++weights.count;
+  for_entries(w, row, ids, w.messenger_thread(), kMessengerThreads, [&](int32_t first, float(&logits)[4]) {
+    BOREAS_UNROLL
+    for (int32_t k = 0; k < 4; ++k) {
+      const int32_t id = first + k;
+      const float score = candidate.score_of(logits[k]);
+      if (id < ids.first || id >= ids.end() || score < candidate.score_min) continue;
+      const uint64_t mass = sampling_math::mass(score);
+      weights.total += mass;
+      if (!candidate.comes_after(id, score)) continue;
+      weights.before += mass;
+      ++weights.count;
+    }
   });
   return weights;
+}
+// The best entry before the candidate that min-p lets through; likewise.
+template <class C>
+BOREAS_DEVICE Best best_before(const Worker<C>& w, int32_t row, Range ids, const Candidate& candidate) {
+  const float ceiling = candidate.largest * candidate.inverse_temperature;
+  const float above = ceiling + (ceiling < 0 ? -ceiling : ceiling) * 1e-6f;  // rounding
+  return best_of_entries(w, row, ids, w.messenger_thread(), kMessengerThreads, above, [&](int32_t id, float logit) {
+    const float score = candidate.score_of(logit);
+    return score >= candidate.score_min && candidate.comes_after(id, score);
+  });
 }
 
 }  // namespace boreas::cuda

@@ -189,11 +189,17 @@ BOREAS_DEVICE Word load_word(const Word* from) {
   word.epoch = static_cast<uint32_t>(high >> 32);
   return word;
 }
-// What other SMs write and a fence has ordered; not through this SM's own cache.
-BOREAS_DEVICE float load_relaxed_float(const float* from) {
+// What a fence has ordered.
+BOREAS_DEVICE float load_float(const float* from) {
   float value;
-  asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(value) : "l"(from) : "memory");
+  asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(from) : "memory");
   return value;
+}
+BOREAS_DEVICE void load_floats(const float* from, float (&values)[4]) {
+  asm volatile("ld.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(values[0]), "=f"(values[1]), "=f"(values[2]), "=f"(values[3])
+               : "l"(from)
+               : "memory");
 }
 BOREAS_DEVICE void fence_gpu() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 BOREAS_DEVICE void fence_system() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }

@@ -22,13 +22,19 @@ struct Body<C, Op::kFilter> {
     bool looked = false;
     BOREAS_NO_UNROLL
     for (int32_t row = 0; row < w.rows(); ++row) {
-      const bool filters = row_filters(w, row);
-      if (!filters && row % C::kWorkers != w.worker()) continue;
+      if (!row_filters(w, row) && row % C::kWorkers != w.worker()) continue;
       if (!looked) w.wait_own_publication(wait);
       looked = true;
       const Best best = best_of_all(w, row, wait, epoch);
       if (w.messenger_thread() == 0) best.store(best_address(w, row));
-      if (filters && best.order != kNotFinite) publish_weights(w, task, row, best);
+    }
+    if (!looked) return;
+    named_barrier(kMessengersMeet, kMessengerThreads);
+    BOREAS_NO_UNROLL
+    for (int32_t row = 0; row < w.rows(); ++row) {
+      if (!row_filters(w, row)) continue;
+      const Best best = Best::load(best_address(w, row));
+      if (best.order != kNotFinite) publish_weights(w, task, row, best);
     }
   }
 

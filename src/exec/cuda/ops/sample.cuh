@@ -48,20 +48,12 @@ struct Body<C, Op::kSample> {
       const bool within_top_p = draw.top_p >= 1 || weights.before < needed;
       if (candidate.score >= draw.score_min && within_top_p && weights.count < static_cast<uint32_t>(draw.top_k))
         return best;
-      best = best_before(w, row, candidate);
+      best = best_before(w, row, kVocabulary, candidate);
+      merge_messengers(w, best);
       best.largest = largest;
       weights = weigh_entries(w, row, kVocabulary, Candidate(w, row, best));
       merge_messengers(w, weights);
     }
-  }
-  static BOREAS_DEVICE Best best_before(const Worker<C>& w, int32_t row, const Candidate& candidate) {
-    Best best =
-        best_of_entries(w, row, kVocabulary, w.messenger_thread(), kMessengerThreads, [&](int32_t id, float logit) {
-          const float score = candidate.score_of(logit);
-          return score >= candidate.score_min && candidate.comes_after(id, score);
-        });
-    merge_messengers(w, best);
-    return best;
   }
 
   static BOREAS_DEVICE void finish(const Worker<C>& w, int32_t row, const Best& best) {
