@@ -43,12 +43,6 @@ BOREAS_DEVICE uint64_t load_shared_uint64(uint32_t address) {
 
 // What is put together from parts: has merge(), and travels between lanes and through kPartBytes of shared memory.
 constexpr int32_t kPartBytes = 32;
-// Messengers take the room of the partial sums: LM_HEAD's publication, the step's last task of consumers, is over.
-template <class C>
-BOREAS_DEVICE uint32_t messenger_parts(const Worker<C>& w) {
-  return w.scratch(&ScratchMap::partials);
-}
-static_assert((kMessengerWarps + kRowsMax) * kPartBytes <= 2 * partial_bytes(1));
 
 struct Best {
   uint64_t order = 0;    // sampling_math::draw_order
@@ -93,21 +87,38 @@ BOREAS_DEVICE void merge_lanes(Part& part) {
   BOREAS_NO_UNROLL
   for (int32_t step = 16; step > 0; step /= 2) part.merge(part.of_lane(step));
 }
-// Every messenger gets the whole.
+// Parts by messenger warp, and the whole of them.
 template <class C, class Part>
-BOREAS_DEVICE void merge_messengers(const Worker<C>& w, Part& part) {
-  merge_lanes(part);
-  const uint32_t parts = messenger_parts(w);
-  named_barrier(kMessengersMeet, kMessengerThreads);
+BOREAS_DEVICE void store_part(const Worker<C>& w, uint32_t parts, const Part& part) {
   if (w.lane() == 0) part.store(parts + (w.warp() - kConsumerWarps) * kPartBytes);
-  named_barrier(kMessengersMeet, kMessengerThreads);
-  part = Part::load(parts);
-  for (int32_t warp = 1; warp < kMessengerWarps; ++warp) part.merge(Part::load(parts + warp * kPartBytes));
 }
-// Where FILTER leaves a row's best entry for SAMPLE.
+template <class Part>
+BOREAS_DEVICE Part merged(uint32_t parts) {
+  Part part = Part::load(parts);
+  BOREAS_NO_UNROLL
+  for (int32_t warp = 1; warp < kMessengerWarps; ++warp) part.merge(Part::load(parts + warp * kPartBytes));
+  return part;
+}
+// Messengers take the room of the partial sums: LM_HEAD's publication, the step's last task of consumers, is over.
+// A row's best entry stays there from FILTER to SAMPLE.
 template <class C>
-BOREAS_DEVICE uint32_t best_address(const Worker<C>& w, int32_t row) {
-  return messenger_parts(w) + (kMessengerWarps + row) * kPartBytes;
+BOREAS_DEVICE uint32_t best_parts(const Worker<C>& w, int32_t row) {
+  return w.scratch(&ScratchMap::partials) + row * kMessengerWarps * kPartBytes;
+}
+template <class C>
+BOREAS_DEVICE uint32_t weight_parts(const Worker<C>& w, int32_t row) {
+  return best_parts(w, kRowsMax + row);
+}
+static_assert(2 * kRowsMax * kMessengerWarps * kPartBytes <= 2 * partial_bytes(1));
+
+// Every messenger gets the whole; `parts` has room for them.
+template <class C, class Part>
+BOREAS_DEVICE void merge_messengers(const Worker<C>& w, uint32_t parts, Part& part) {
+  merge_lanes(part);
+  named_barrier(kMessengersMeet, kMessengerThreads);
+  store_part(w, parts, part);
+  named_barrier(kMessengersMeet, kMessengerThreads);
+  part = merged<Part>(parts);
 }
 
 template <class C>
@@ -145,43 +156,35 @@ BOREAS_DEVICE void for_entries(const Worker<C>& w, int32_t row, Range ids, int32
   }
 }
 
-// Noise words above this have noise below `needed`: noise <= -log(u), u = (word + 0.5) * 2^-32 rounded.
-BOREAS_DEVICE uint32_t noise_limit(float needed) {
-  constexpr float kSlack = 0.01f;  // far above the rounding of u, of the noise and of the exponential
-  return needed <= kSlack ? ~0u : static_cast<uint32_t>(sampling_math::exp(kSlack - needed) * 0x1.fffffep31f);
+struct NoiseWords {
+  uint32_t word[4];
+};
+// Of entries first to first + 3; zeros where the row does not draw.
+BOREAS_DEVICE NoiseWords noise_of(const RowPlan& plan, int32_t first) {
+  NoiseWords noise{};
+  if (plan.sample != kSampleDraw) return noise;
+  const auto words = sampling_math::noise_words(plan.draw.seed, plan.draw.choice_index, plan.position + 1,
+                                                static_cast<uint32_t>(first / 4));
+  BOREAS_UNROLL
+  for (int32_t k = 0; k < 4; ++k) noise.word[k] = words[static_cast<size_t>(k)];
+  return noise;
 }
 
-constexpr float kNoCeiling = __builtin_huge_valf();
-
-// The best of a row's ids that fall to this thread and that `wanted` lets through. ceiling: what logit / T never
-// exceeds, or kNoCeiling; entries whose noise cannot make up for the distance from it to the best so far are passed
-// over.
-template <class C, class Wanted>
-BOREAS_DEVICE Best best_of_entries(const Worker<C>& w, int32_t row, Range ids, int32_t thread, int32_t threads,
-                                   float ceiling, const Wanted& wanted) {
+// The best of a consumer's share of the row's ids.
+template <class C>
+BOREAS_DEVICE Best best_of_entries(const Worker<C>& w, int32_t row, Range ids) {
   const RowPlan& plan = w.params.row[row];
   const bool draws = plan.sample == kSampleDraw;
   Best best;
-  uint32_t limit = ~0u;
-  for_entries(w, row, ids, thread, threads, [&](int32_t first, float(&logits)[4]) {
-    uint32_t word[4] = {};
-    if (draws) {
-      const auto words = sampling_math::noise_words(plan.draw.seed, plan.draw.choice_index, plan.position + 1,
-                                                    static_cast<uint32_t>(first / 4));
-      BOREAS_UNROLL
-      for (int32_t k = 0; k < 4; ++k) word[k] = words[static_cast<size_t>(k)];
-    }
-    BOREAS_NO_UNROLL
-    for (int32_t id = first; id < first + 4; ++id) {
-      const float logit = logits[0];
-      if (id >= ids.first && id < ids.end() && word[0] <= limit && wanted(id, logit)) {
-        const double value = draws ? sampling_math::drawn_value(logit, plan.draw.inverse_temperature, word[0]) : logit;
-        const uint64_t order = is_finite(logit) ? sampling_math::draw_order(value, id) : kNotFinite;
-        if (order > best.order) limit = noise_limit(static_cast<float>(value) - ceiling);
-        best.merge({order, ordered_float(logit)});
-      }
-      BOREAS_UNROLL
-      for (int32_t k = 0; k + 1 < 4; ++k) logits[k] = logits[k + 1], word[k] = word[k + 1];
+  for_entries(w, row, ids, w.consumer_thread(), kConsumerThreads, [&](int32_t first, const float(&logits)[4]) {
+    const NoiseWords noise = noise_of(plan, first);
+    BOREAS_UNROLL
+    for (int32_t k = 0; k < 4; ++k) {  // without branches: the four run side by side
+      const float logit = logits[k];
+      const double drawn = sampling_math::drawn_value(logit, plan.draw.inverse_temperature, noise.word[k]);
+      const uint64_t finite = sampling_math::draw_order(draws ? drawn : logit, first + k);
+      const bool own = first + k >= ids.first && first + k < ids.end();
+      best.merge({own ? is_finite(logit) ? finite : kNotFinite : 0, own ? ordered_float(logit) : 0});
     }
   });
   return best;
@@ -225,15 +228,39 @@ BOREAS_DEVICE Weights weigh_entries(const Worker<C>& w, int32_t row, Range ids, 
   });
   return weights;
 }
-// The best entry before the candidate that min-p lets through; likewise.
+// Noise words above this have noise below `needed`: noise <= -log(u), u = (word + 0.5) * 2^-32 rounded.
+BOREAS_DEVICE uint32_t noise_limit(float needed) {
+  constexpr float kSlack = 0.01f;  // far above the rounding of u, of the noise and of the exponential
+  return needed <= kSlack ? ~0u : static_cast<uint32_t>(sampling_math::exp(kSlack - needed) * 0x1.fffffep31f);
+}
+
+// The best entry before the candidate that min-p lets through, of a messenger's share of the vocabulary. Entries whose
+// noise cannot make up for the distance from the largest logit to the best so far are passed over.
 template <class C>
-BOREAS_DEVICE Best best_before(const Worker<C>& w, int32_t row, Range ids, const Candidate& candidate) {
-  const float ceiling = candidate.largest * candidate.inverse_temperature;
-  const float above = ceiling + (ceiling < 0 ? -ceiling : ceiling) * 1e-6f;  // rounding
-  return best_of_entries(w, row, ids, w.messenger_thread(), kMessengerThreads, above, [&](int32_t id, float logit) {
-    const float score = candidate.score_of(logit);
-    return score >= candidate.score_min && candidate.comes_after(id, score);
-  });
+BOREAS_DEVICE Best best_before(const Worker<C>& w, int32_t row, const Candidate& candidate) {
+  const RowPlan& plan = w.params.row[row];
+  const float largest = candidate.largest * candidate.inverse_temperature;
+  const float ceiling = largest + (largest < 0 ? -largest : largest) * 1e-6f;  // rounding
+  Best best;
+  uint32_t limit = ~0u;
+  for_entries(
+      w, row, {0, C::kVocabulary}, w.messenger_thread(), kMessengerThreads, [&](int32_t first, float(&logits)[4]) {
+        NoiseWords noise = noise_of(plan, first);
+        BOREAS_NO_UNROLL
+        for (int32_t id = first; id < first + 4; ++id) {
+          const float logit = logits[0], score = candidate.score_of(logit);
+          if (noise.word[0] <= limit && score >= candidate.score_min && candidate.comes_after(id, score)) {
+            const double value = sampling_math::drawn_value(logit, plan.draw.inverse_temperature, noise.word[0]);
+            const uint64_t order = sampling_math::draw_order(value, id);
+            if (order > best.order) limit = noise_limit(static_cast<float>(value) - ceiling);
+            best.merge({order, 0});
+          }
+          BOREAS_UNROLL
+          for (int32_t k = 0; k + 1 < 4; ++k)  // no index: that would put them in memory
+            logits[k] = logits[k + 1], noise.word[k] = noise.word[k + 1];
+        }
+      });
+  return best;
 }
 
 }  // namespace boreas::cuda

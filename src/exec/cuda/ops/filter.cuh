@@ -17,48 +17,65 @@ BOREAS_DEVICE bool row_filters(const Worker<C>& w, int32_t row) {
 template <class C>
 struct Body<C, Op::kFilter> {
   static BOREAS_DEVICE void run(Worker<C>& w, const Task& task) {
+    if (!is_concerned(w)) return;
     const HopWait wait = task.wait();
     const uint32_t epoch = hop_epoch(w.params, wait.hop, wait.use);
-    bool looked = false;
-    BOREAS_NO_UNROLL
-    for (int32_t row = 0; row < w.rows(); ++row) {
-      if (!row_filters(w, row) && row % C::kWorkers != w.worker()) continue;
-      if (!looked) w.wait_own_publication(wait);
-      looked = true;
-      const Best best = best_of_all(w, row, wait, epoch);
-      if (w.messenger_thread() == 0) best.store(best_address(w, row));
-    }
-    if (!looked) return;
+    w.wait_own_publication(wait);
+    find_best(w, wait, epoch);
+    fence_gpu();  // partner: LM_HEAD's fence
     named_barrier(kMessengersMeet, kMessengerThreads);
-    BOREAS_NO_UNROLL
-    for (int32_t row = 0; row < w.rows(); ++row) {
-      if (!row_filters(w, row)) continue;
-      const Best best = Best::load(best_address(w, row));
-      if (best.order != kNotFinite) publish_weights(w, task, row, best);
-    }
+    if (!weigh(w, {task.arg(FilterOp::kFirst), task.arg(FilterOp::kCount)})) return;
+    named_barrier(kMessengersMeet, kMessengerThreads);
+    publish(w, task);
   }
 
  private:
-  static BOREAS_DEVICE Best best_of_all(const Worker<C>& w, int32_t row, const HopWait& wait, uint32_t epoch) {
-    Best best;
-    gather_words<kMessengerThreads, 1>(
-        w.params, w.at, w.messenger_thread(), C::kWorkers, wait.hop, epoch,
-        [&](int32_t i) { return row * C::kWorkers + i; },
-        [&](int32_t, int32_t, const Word& word) {
-          best.merge({word.payload[0] | static_cast<uint64_t>(word.payload[1]) << 32, word.payload[2]});
-        });
-    fence_gpu();  // partner: LM_HEAD's fence
-    warp_sync();
-    merge_messengers(w, best);
-    return best;
+  static BOREAS_DEVICE bool is_own(const Worker<C>& w, int32_t row) { return row % C::kWorkers == w.worker(); }
+  static BOREAS_DEVICE bool is_concerned(const Worker<C>& w) {
+    bool concerned = false;
+    BOREAS_NO_UNROLL
+    for (int32_t row = 0; row < w.rows(); ++row) concerned |= is_own(w, row) || row_filters(w, row);
+    return concerned;
   }
 
-  static BOREAS_DEVICE void publish_weights(Worker<C>& w, const Task& task, int32_t row, const Best& best) {
-    const Range own{task.arg(FilterOp::kFirst), task.arg(FilterOp::kCount)};
-    Weights weights = weigh_entries(w, row, own, Candidate(w, row, best));
-    merge_messengers(w, weights);
+  // Of all workers, a row's best by warp.
+  static BOREAS_DEVICE void find_best(const Worker<C>& w, const HopWait& wait, uint32_t epoch) {
+    BOREAS_NO_UNROLL
+    for (int32_t row = 0; row < w.rows(); ++row) {
+      if (!is_own(w, row) && !row_filters(w, row)) continue;
+      Best best;
+      gather_words<kMessengerThreads, 1>(
+          w.params, w.at, w.messenger_thread(), C::kWorkers, wait.hop, epoch,
+          [&](int32_t i) { return row * C::kWorkers + i; },
+          [&](int32_t, int32_t, const Word& word) {
+            best.merge({word.payload[0] | static_cast<uint64_t>(word.payload[1]) << 32, word.payload[2]});
+          });
+      warp_sync();
+      merge_lanes(best);
+      store_part(w, best_parts(w, row), best);
+    }
+  }
+  // Of the own slice, by warp; whether there was anything to weigh.
+  static BOREAS_DEVICE bool weigh(const Worker<C>& w, Range own) {
+    bool any = false;
+    BOREAS_NO_UNROLL
+    for (int32_t row = 0; row < w.rows(); ++row) {
+      if (!row_filters(w, row)) continue;
+      any = true;
+      const Best best = merged<Best>(best_parts(w, row));
+      if (best.order == kNotFinite) continue;
+      Weights weights = weigh_entries(w, row, own, Candidate(w, row, best));
+      merge_lanes(weights);
+      store_part(w, weight_parts(w, row), weights);
+    }
+    return any;
+  }
+  static BOREAS_DEVICE void publish(Worker<C>& w, const Task& task) {
     const Publication to = begin_publication(w, task);
-    if (w.messenger_thread() != 0 || is_silent(w, task)) return;
+    const int32_t row = w.messenger_thread();
+    if (row >= w.rows() || !row_filters(w, row) || is_silent(w, task)) return;
+    if (merged<Best>(best_parts(w, row)).order == kNotFinite) return;
+    const Weights weights = merged<Weights>(weight_parts(w, row));
     Word* words = to.half + (row * C::kWorkers + w.worker()) * kMassWords;
     store_word(words, static_cast<uint32_t>(weights.total), static_cast<uint32_t>(weights.total >> 32), weights.count,
                to.epoch);

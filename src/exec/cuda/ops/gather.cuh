@@ -32,32 +32,53 @@ struct Body<C, Op::kGather> {
     return all < most ? all : most;
   }
 
-  // [row][worker][words]: q, k and v slices of the group's workers become [row][(queries + 2) * head_dim].
+  // [worker][row][words]: q, k and v slices of the group's workers become [row][(queries + 2) * head_dim]. The words of
+  // a group lie together; as many are on their way at once as eight rows have a thread.
   static BOREAS_DEVICE void gather_qkv(Worker<C>& w, uint32_t epoch) {
-    const int32_t writers = w.group().workers.count, per_row = writers * C::kQkvWords;
-    const uint32_t slot = w.slot(Slot::kQkv);
-    const auto count_of = [&](int32_t index) {
-      return C::q_slice(writers, index).count + 2 * C::kv_slice(writers, index).count;
-    };
-    gather_words<kMessengerThreads, batch(C::kGroupMin * C::kQkvWords, false)>(
-        w.params, w.at, w.messenger_thread(), w.rows() * per_row, static_cast<int32_t>(Hop::kQkv), epoch,
-        [&](int32_t i) -> int32_t {
-          const int32_t row = i / per_row, index = i % per_row / C::kQkvWords, word = i % C::kQkvWords;
-          if (word * kWordHalves >= count_of(index)) return -1;
-          return (row * C::kWorkers + w.group().workers.first + index) * C::kQkvWords + word;
-        },
-        [&](int32_t i, int32_t, const Word& word) {
-          const int32_t row = i / per_row, index = i % per_row / C::kQkvWords;
-          const Range q = C::q_slice(writers, index), kv = C::kv_slice(writers, index);
-          BOREAS_UNROLL
-          for (int32_t k = 0; k < 3; ++k) {  // slices are even: a pair stays together
-            const int32_t value = i % C::kQkvWords * kWordHalves + 2 * k;
-            int32_t to = q.first + value;
-            if (value >= q.count) to = C::kHeadQueryWidth + kv.first + value - q.count;
-            if (value >= q.count + kv.count) to += kHeadDim - kv.count;
-            if (value < q.count + 2 * kv.count) store_shared_32(slot + (row * C::kQkvWidth + to) * 2, word.payload[k]);
-          }
-        });
+    constexpr int32_t kAhead = C::kOneRow ? 2 : 7;
+    const Range writers = w.group().workers;
+    const int32_t total = writers.count * w.rows() * C::kQkvWords;
+    const Word* half =
+        hop_half(w.params, static_cast<int32_t>(Hop::kQkv), epoch) + writers.first * w.rows() * C::kQkvWords;
+    BOREAS_NO_UNROLL
+    for (int32_t first = w.messenger_thread(); first < total; first += kMessengerThreads * kAhead) {
+      Word words[kAhead];
+      await_words(w.params, w.at, words, static_cast<int32_t>(Hop::kQkv), epoch, [&](int32_t k) -> const Word* {
+        const int32_t i = first + k * kMessengerThreads;
+        return i < total && (C::kEvenGroups || is_published(w, i)) ? half + i : nullptr;
+      });
+      w.at.mark(Moment::kGot);
+      BOREAS_UNROLL
+      for (int32_t k = 0; k < kAhead; ++k)
+        if (const int32_t i = first + k * kMessengerThreads; i < total) store_qkv(w, i, words[k]);
+    }
+  }
+  // Of word i of a group: whose, which row's, and its first value.
+  struct QkvWord {
+    int32_t index, row, value;
+    BOREAS_DEVICE QkvWord(const Worker<C>& w, int32_t i) : value(i % C::kQkvWords * kWordHalves) {
+      const auto [its_index, its_row] = w.by_rows(i / C::kQkvWords);
+      index = its_index, row = its_row;
+    }
+  };
+  static BOREAS_DEVICE bool is_published(const Worker<C>& w, int32_t i) {
+    const int32_t writers = w.group().workers.count;
+    const QkvWord word(w, i);
+    return word.value < C::q_slice(writers, word.index).count + 2 * C::kv_slice(writers, word.index).count;
+  }
+  static BOREAS_DEVICE void store_qkv(const Worker<C>& w, int32_t i, const Word& word) {
+    const int32_t writers = w.group().workers.count;
+    const QkvWord from(w, i);
+    const Range q = C::q_slice(writers, from.index), kv = C::kv_slice(writers, from.index);
+    BOREAS_UNROLL
+    for (int32_t k = 0; k < 3; ++k) {  // slices are even: a pair stays together
+      const int32_t value = from.value + 2 * k;
+      int32_t to = q.first + value;
+      if (value >= q.count) to = C::kHeadQueryWidth + kv.first + value - q.count;
+      if (value >= q.count + kv.count) to += kHeadDim - kv.count;
+      store_shared_32_if(value < q.count + 2 * kv.count, w.slot(Slot::kQkv) + (from.row * C::kQkvWidth + to) * 2,
+                         word.payload[k]);
+    }
   }
 
   static BOREAS_DEVICE void gather_attention(Worker<C>& w, uint32_t epoch) {

@@ -37,8 +37,7 @@ struct Body<C, Op::kLmHead> {
   static BOREAS_DEVICE void find_best(const Worker<C>& w, Range own) {
     BOREAS_NO_UNROLL
     for (int32_t row = 0; row < w.rows(); ++row) {
-      Best best = best_of_entries(w, row, own, w.consumer_thread(), kConsumerThreads, kNoCeiling,
-                                  [](int32_t, float) { return true; });
+      Best best = best_of_entries(w, row, own);
       merge_lanes(best);
       if (w.lane() == 0) best.store(part_address(w, row, w.warp()));
     }

@@ -36,9 +36,9 @@ BOREAS_DEVICE Publication begin_publication(Worker<C>& w, const Task& task) {
 }
 
 // All consumers have put their outputs, [vectors][count] bf16 in the scratch: out they go, vector by vector, this
-// worker's words of `stride_words` each ([vector][worker][word]).
+// worker's words of `stride_words` each: [vector][worker][word], or [worker][vector][word] where kByWriter.
 // kCount: what count always is, where the compiler knows it; 0: it does not.
-template <int32_t kCount, class C>
+template <int32_t kCount, bool kByWriter = false, class C>
 BOREAS_DEVICE void publish_outputs(Worker<C>& w, const Task& task, int32_t vectors, int32_t count,
                                    int32_t stride_words) {
   named_barrier(kConsumersMeet, kConsumerThreads);
@@ -48,7 +48,8 @@ BOREAS_DEVICE void publish_outputs(Worker<C>& w, const Task& task, int32_t vecto
   const int32_t words = words_of_halves(count);
   for (int32_t i = w.consumer_thread(); i < vectors * words; i += kConsumerThreads) {
     const int32_t vector = i / words, word = i % words;
-    Word* at = to.half + (vector * C::kWorkers + w.worker()) * stride_words + word;
+    const int32_t place = kByWriter ? w.worker() * vectors + vector : vector * C::kWorkers + w.worker();
+    Word* at = to.half + place * stride_words + word;
     const uint32_t from = w.scratch(&ScratchMap::outputs) + vector * count * 2;
     if (kCount > 0 && kCount % 2 == 0)
       publish_pairs(at, from + word * kWordPayloadBytes, count - word * kWordHalves, to.epoch);

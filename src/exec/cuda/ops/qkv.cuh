@@ -33,7 +33,8 @@ struct Body<C, Op::kQkv> {
             store_shared_32(w.scratch(&ScratchMap::outputs) + (row * count + value) * 2, pack_bf16(even, odd));
           }
         });
-    publish_outputs<C::kEvenGroups ? C::kQSliceMax + 2 * C::kKvSliceMax : 0>(w, task, w.rows(), count, C::kQkvWords);
+    publish_outputs<C::kEvenGroups ? C::kQSliceMax + 2 * C::kKvSliceMax : 0, true>(w, task, w.rows(), count,
+                                                                                   C::kQkvWords);
   }
 };
 

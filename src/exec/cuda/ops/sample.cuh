@@ -18,7 +18,7 @@ struct Body<C, Op::kSample> {
     named_barrier(kMessengersMeet, kMessengerThreads);  // FILTER has left its rows' best entries
     BOREAS_NO_UNROLL
     for (int32_t row = w.worker(); row < w.rows(); row += C::kWorkers) {
-      Best best = Best::load(best_address(w, row));
+      Best best = merged<Best>(best_parts(w, row));
       if (row_filters(w, row) && best.order != kNotFinite) best = inside_filters(w, row, best, wait, epoch);
       if (w.messenger_thread() == 0) finish(w, row, best);
     }
@@ -39,7 +39,7 @@ struct Body<C, Op::kSample> {
           weights.merge({total ? mass : 0, total ? 0 : mass, word.payload[2]});
         });
     warp_sync();
-    merge_messengers(w, weights);
+    merge_messengers(w, weight_parts(w, row), weights);
     const DrawPlan& draw = w.params.row[row].draw;
     const uint64_t needed = sampling_math::mass_needed(weights.total, draw.top_p);
     const uint32_t largest = best.largest;
@@ -48,11 +48,11 @@ struct Body<C, Op::kSample> {
       const bool within_top_p = draw.top_p >= 1 || weights.before < needed;
       if (candidate.score >= draw.score_min && within_top_p && weights.count < static_cast<uint32_t>(draw.top_k))
         return best;
-      best = best_before(w, row, kVocabulary, candidate);
-      merge_messengers(w, best);
+      best = best_before(w, row, candidate);
+      merge_messengers(w, weight_parts(w, row), best);
       best.largest = largest;
       weights = weigh_entries(w, row, kVocabulary, Candidate(w, row, best));
-      merge_messengers(w, weights);
+      merge_messengers(w, weight_parts(w, row), weights);
     }
   }
 
