@@ -24,7 +24,7 @@ constexpr uint32_t kDelayStep = 400, kDelayMax = 12000;  // clocks
 
 class Tuner {
  public:
-  Tuner(const TuneFlags& flags, DecodeRows& rows, cuda::CudaTuning& tuning)
+  Tuner(const TuneFlags& flags, DecodeRows& rows, cuda::StepTuning& tuning)
       : flags_(flags), rows_(rows), tuning_(tuning) {}
 
   Status run() {
@@ -33,12 +33,10 @@ class Tuner {
     for (int32_t round = 0; round < flags_.rounds; ++round) {
       const double before = best_;
       for (int32_t i = 0; i < cuda::kStreams; ++i) {
-        int32_t& credits = tuning_.credits[static_cast<size_t>(i)];
-        RETURN_IF_ERROR(walk(credits, 1, 1, kCreditsMax));
+        RETURN_IF_ERROR(walk(tuning_.credits[static_cast<size_t>(i)], 1, 1, kCreditsMax));
       }
       for (int32_t i = 0; i < kHops; ++i) {
-        uint32_t& delay = tuning_.poll_delay[static_cast<size_t>(i)];
-        RETURN_IF_ERROR(walk(delay, kDelayStep, 0u, kDelayMax));
+        RETURN_IF_ERROR(walk(tuning_.poll_delay[static_cast<size_t>(i)], kDelayStep, 0u, kDelayMax));
       }
       std::fprintf(stderr, "round %d: %.1f us\n", round + 1, best_);
       if (best_ > before * (1 - flags_.gain_percent / 100)) break;
@@ -77,7 +75,7 @@ class Tuner {
 
   const TuneFlags& flags_;
   DecodeRows& rows_;
-  cuda::CudaTuning& tuning_;
+  cuda::StepTuning& tuning_;
   double first_ = 0, best_ = 0;
 };
 
@@ -86,7 +84,8 @@ Status run_tune(TuneFlags flags) {
   flags.setup.tuning = tuning;
   ASSIGN_OR_RETURN(Decode decode, start_decode(flags.setup));
   RETURN_IF_ERROR(decode.rows.run(7));  // warms up
-  Tuner tuner(flags, decode.rows, *tuning);
+  cuda::StepTuning& found = tuning->of(flags.setup.batch);
+  Tuner tuner(flags, decode.rows, found);
   RETURN_IF_ERROR(tuner.run());
   boost::json::object line = result_line("tune", "megakernel", decode.stack.executor->info().device);
   line["model_shape"] = flags.setup.model.empty() ? flags.setup.model_shape : flags.setup.model;
@@ -94,8 +93,8 @@ Status run_tune(TuneFlags flags) {
   line["context"] = flags.setup.context;
   line["step_us_before"] = tuner.first();
   line["step_us"] = tuner.best();
-  line["credits"] = boost::json::array(tuning->credits.begin(), tuning->credits.end());
-  line["poll_delay"] = boost::json::array(tuning->poll_delay.begin(), tuning->poll_delay.end());
+  line["credits"] = boost::json::array(found.credits.begin(), found.credits.end());
+  line["poll_delay"] = boost::json::array(found.poll_delay.begin(), found.poll_delay.end());
   if (!record_result(line, flags.results_dir)) return Error{"the result was not recorded"};
   return Ok{};
 }
