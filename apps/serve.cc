@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "commands.h"
+#include "memory_report.h"
 #include "model_loading.h"
 #include "serve_flags.h"
 
@@ -98,6 +99,9 @@ void print_banner(const ServeFlags& flags, const Server& server, const Stack& st
             << "  device   " << info.name << ": " << info.device << "\n"
             << "  context  " << stack.engine->context_max() << " tokens; KV pages of " << kPagePositions
             << " positions: " << info.pages_full << " full, " << info.pages_sliding << " sliding\n"
+            << "  batch    "
+            << describe_running(info, stack.engine->running_max(), flags.running_asked, flags.engine.step_tokens_max)
+            << "\n"
             << "  try      curl " << server.url() << "/v1/chat/completions" << key
             << " -H 'Content-Type: application/json' -d '{\"model\": \"" << name
             << "\", \"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}], \"max_tokens\": 64}'" << std::endl;
