@@ -1,15 +1,13 @@
 #include "bench_serve_all.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <thread>
 #include <utility>
 
+#include "base/resident_memory.h"
 #include "bench_serve.h"
 #include "bench_support.h"
 #include "eval_ask.h"
@@ -26,12 +24,6 @@ constexpr int32_t kRoom = 256;  // of the context, for the template
 constexpr int32_t kDecodeSteps = 128;
 constexpr int32_t kAgentContext = 32000;  // that an agent's last turn may reach
 constexpr const char* kMixedKinds[] = {"competition-maths", "coding-contest", "multiple-choice", "agent"};
-
-int64_t resident_bytes() {
-  int64_t pages = 0, resident = 0;
-  std::ifstream("/proc/self/statm") >> pages >> resident;
-  return resident * ::sysconf(_SC_PAGESIZE);
-}
 
 class ServeAll {
  public:

@@ -2,14 +2,10 @@
 #include "apps/bench_serve.h"
 
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <thread>
 
+#include "answering_server.h"
 #include "apps/bench_serve_all.h"
 #include "apps/bench_serve_load.h"
 #include "apps/bench_serve_stats.h"
@@ -39,64 +35,6 @@ std::vector<Conversation> short_prompts(int32_t requests, int32_t answer_tokens)
   options.output_tokens = answer_tokens;
   return make_conversations(*find_workload("competition-maths"), options);
 }
-
-// Answers the n-th request, from 0 on, with these bytes and closes; `keeps_open`: not before it is destroyed.
-class AnsweringServer {
- public:
-  explicit AnsweringServer(std::function<std::string(int)> answer, bool keeps_open = false)
-      : answer_(std::move(answer)), keeps_open_(keeps_open) {
-    fd_ = ::socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    if (::bind(fd_, reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(fd_, 16) != 0) ADD_FAILURE();
-    ::getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size);
-    port_ = ntohs(address.sin_port);
-    thread_ = std::thread([this] { serve(); });
-  }
-  ~AnsweringServer() {
-    stop_ = true;
-    thread_.join();
-    ::close(fd_);
-  }
-  uint16_t port() const { return port_; }
-  int requests() const { return requests_; }
-
- private:
-  void serve() {
-    std::vector<int> kept;
-    while (!stop_) {
-      pollfd state{fd_, POLLIN, 0};
-      if (::poll(&state, 1, 10) <= 0) continue;
-      const int client = ::accept(fd_, nullptr, nullptr);
-      std::string request;  // requests end with the JSON body
-      while (request.find("\r\n\r\n") == std::string::npos || request.back() != '}') {
-        char bytes[16 << 10];
-        const ssize_t got = ::recv(client, bytes, sizeof(bytes), 0);
-        if (got <= 0) break;
-        request.append(bytes, static_cast<size_t>(got));
-      }
-      const std::string answer = answer_(requests_++);
-      if (::send(client, answer.data(), answer.size(), MSG_NOSIGNAL) < 0) ADD_FAILURE();
-      if (keeps_open_) {
-        kept.push_back(client);
-      } else {
-        ::shutdown(client, SHUT_WR);
-        ::close(client);
-      }
-    }
-    for (const int client : kept) ::close(client);
-  }
-
-  const std::function<std::string(int)> answer_;
-  const bool keeps_open_;
-  int fd_ = -1;
-  uint16_t port_ = 0;
-  std::atomic<bool> stop_ = false;
-  std::atomic<int> requests_ = 0;
-  std::thread thread_;
-};
 
 const std::string kHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
 const std::string kWord = R"(data: {"choices": [{"delta": {"content": "word "}, "finish_reason": null}]})"

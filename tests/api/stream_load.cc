@@ -23,6 +23,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/resident_memory.h"
 #include "child_process.h"
 #include "test_client.h"
 
@@ -57,12 +58,7 @@ double http_thread_cpu_seconds(pid_t pid) {
   return sum;
 }
 
-double resident_mb(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/statm");
-  double pages = 0;
-  file >> pages >> pages;
-  return pages * static_cast<double>(::sysconf(_SC_PAGESIZE)) / 1e6;
-}
+double resident_mb(pid_t pid) { return static_cast<double>(resident_bytes(std::to_string(pid))) / 1e6; }
 
 // Counted by the server: what a client gets in one event may be several tokens.
 double generated_tokens(uint16_t port) {
