@@ -2,10 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "apps/bench_serve_stats.h"
 #include "apps/bench_serve_stream.h"
 #include "apps/bench_serve_workload.h"
+#include "apps/bench_support.h"
+#include "apps/build_commit.h"
 #include "base/prng.h"
 #include "test_client.h"
 
@@ -250,6 +253,20 @@ TEST(ServeBenchWorkload, TurnsOfAnAgentGrowByACallAndItsResult) {
     }
   }
   EXPECT_GE(longest, 6u);
+}
+
+// Not one of the folder that it happens to run in.
+TEST(BenchLine, SaysWhichCommitTheBinaryIsMadeOf) {
+  const std::filesystem::path here = std::filesystem::current_path();
+  std::filesystem::current_path("/");
+  const json::object line = result_line("b", "a", "d");
+  std::filesystem::current_path(here);
+  EXPECT_EQ(line.at("commit").as_string(), build_commit());
+  const std::string commit = build_commit();
+  const bool known = commit.size() >= 12 && commit.find_first_not_of("0123456789abcdef") >= 12 &&
+                     (commit.size() == 12 || commit.substr(12) == "-dirty");
+  EXPECT_TRUE(known || commit == "unknown") << commit;
+  EXPECT_EQ(line.at("time").as_string().size(), 20U);
 }
 
 }  // namespace
