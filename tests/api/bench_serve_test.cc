@@ -193,6 +193,37 @@ TEST(ServeBench, AnInterruptedRunKeepsWhatItHas) {
   EXPECT_EQ(summarize(result).completed, 2);
 }
 
+// Whoever has begun by then is answered to the end; nothing is cut off.
+TEST(ServeBench, AfterItsSecondsNoRequestBegins) {
+  TestServerOptions slow;
+  slow.fake.step_ns = kMs;
+  TestServer server(slow);
+  server.write_forever("and on it goes ");
+  ServeLoadOptions options = load_for(server.port());
+  options.clients = 3;
+  options.ignore_eos = true;
+  options.seconds_max = 0.3;
+  std::atomic<int> looks = 0;
+  options.on_progress = [&looks] { ++looks; };
+  const auto conversation = std::make_shared<const Conversation>(short_prompts(1, 20).front());
+  std::atomic<int> made = 0;
+  const auto endless = [&] {
+    ++made;
+    return conversation;
+  };
+  const LoadResult closed = run_load(endless, options);
+  const ServeSummary summary = summarize(closed);
+  EXPECT_FALSE(closed.interrupted);
+  EXPECT_GE(summary.completed, 3);
+  EXPECT_EQ(summary.completed, made);
+  EXPECT_EQ(summary.requests, made);
+  EXPECT_EQ(summary.output_tokens, 20 * summary.completed);
+  EXPECT_GT(looks, 0);
+  EXPECT_TRUE(server.idle_at_baseline());
+  options.rate = 20;
+  EXPECT_LT(summarize(run_load(short_prompts(2000, 2), options)).requests, 2000) << "100 s of arrivals";
+}
+
 TEST(ServeBench, AnInterruptEndsAStreamThatHangs) {
   std::atomic<bool> stop = false;
   AnsweringServer hanging(
@@ -217,7 +248,9 @@ TEST(BenchServeAll, LooksAtStreamsInAWindow) {
   EXPECT_EQ(window.gap_ms.count, 6);
   EXPECT_DOUBLE_EQ(window.gap_ms.max, 20);
   EXPECT_DOUBLE_EQ(window.gap_ms.p50, 10);
+  EXPECT_EQ(p99_of(window), 20);
   EXPECT_EQ(look_at_streams({one}, 60 * kMs, 60 * kMs).tok_s, 0);
+  EXPECT_FALSE(p99_of(look_at_streams({one, two}, 200 * kMs, 300 * kMs))) << "no text, no figure";
   ChatRecord stalled;
   stalled.arrivals = {{10 * kMs, 1}, {100 * kMs, 1}};
   const StreamWindow stall = look_at_streams({stalled}, 20 * kMs, 60 * kMs);
@@ -254,6 +287,8 @@ TEST(BenchServeAll, EveryFigureOfASmallServer) {
         "mixed load without its prefill, % of that"})
     EXPECT_GT(figure(name), 0) << name;
   EXPECT_GE(figure("mixed load of 8 clients, tokens"), 500);
+  EXPECT_EQ(line.at("temperature").to_number<double>(), 1);
+  EXPECT_FALSE(line.contains("problems"));
   EXPECT_EQ(figure("mixed load, requests that failed"), 0);
   EXPECT_EQ(figure("mixed load, pages that did not come back"), 0);
 }
