@@ -89,23 +89,24 @@ int64_t bytes_of_used_pages(const ExecutorInfo& info, const EngineStats& stats) 
 // Looks at the server while it is under load: the most KV memory that was in use at a time, and a line for people.
 class Watch {
  public:
-  explicit Watch(const LocalServer& server) : server_(server) { look(); }
+  explicit Watch(const LocalServer& server)
+      : server_(server), used_first_(bytes_of_used_pages(server.executor(), server.stats())), used_max_(used_first_) {}
 
   void look() { used_max_ = std::max(used_max_, bytes_of_used_pages(server_.executor(), server_.stats())); }
   std::string note() {
     const EngineStats stats = server_.stats();
+    const int64_t added = resident_bytes() - resident_first_ - (used_max_ - used_first_);
     char text[160];
-    std::snprintf(text, sizeof(text), "; resident %+.1f MB, %lld pages free, %d waiting",
-                  static_cast<double>(resident_bytes() - resident_first_) / 1e6,
-                  static_cast<long long>(pages_free(stats)), stats.waiting);
+    std::snprintf(text, sizeof(text), "; resident %+.1f MB beside KV pages, %lld pages free, %d waiting",
+                  static_cast<double>(added) / 1e6, static_cast<long long>(pages_free(stats)), stats.waiting);
     return text;
   }
   int64_t used_max() const { return used_max_; }
 
  private:
   const LocalServer& server_;
-  const int64_t resident_first_ = resident_bytes();
-  int64_t used_max_ = 0;
+  const int64_t resident_first_ = resident_bytes(), used_first_;
+  int64_t used_max_;
 };
 
 bool wait_until_idle(const LocalServer& server) {

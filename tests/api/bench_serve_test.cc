@@ -258,6 +258,27 @@ TEST(BenchServeAll, LooksAtStreamsInAWindow) {
   EXPECT_DOUBLE_EQ(stall.gap_ms.max, 90) << "also if it lasts beyond the window";
 }
 
+// Greedy made-up weights repeat a token, here one without text: the streams are there, their text is not.
+TEST(BenchServeAll, WhatNothingWasMeasuredForIsNoFigure) {
+  ServeAllOptions options;
+  options.parts = {ServePart::kLongPrompt};
+  options.source.model_shape = options.decode.model_shape = "tiny";
+  options.choice.device = options.decode.device = "cpu";
+  options.choice.threads = options.decode.threads = 1;
+  options.output_tokens = 600;
+  options.long_prompt = 1000;
+  options.load.temperature = 0;
+  options.load.timeout_ms = kPatienceMs;
+  ::testing::internal::CaptureStdout();
+  const Status status = run_serve_all(options);
+  const std::string out = ::testing::internal::GetCapturedStdout();
+  ASSERT_FALSE(status.ok()) << out;
+  EXPECT_NE(status.error().message.find("between arrivals of four streams, p99, ms: n/a"), std::string::npos)
+      << status.error().message;
+  EXPECT_NE(out.find("n/a  below 100"), std::string::npos) << out;
+  EXPECT_NE(out.find("p99, ms\":null"), std::string::npos) << out;
+}
+
 // The whole list on the smallest checkpoint: every figure is measured, and nothing is lost on the way.
 TEST(BenchServeAll, EveryFigureOfASmallServer) {
   ServeAllOptions options;

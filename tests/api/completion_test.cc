@@ -175,7 +175,8 @@ TEST(Completion, TinyNumbersOverflowNothing) {
   for (int i = 20; i < 400; ++i) ids.push_back(i);
   for (const char* name : {"temperature", "top_p", "min_p", "repetition_penalty"}) {
     for (const double value : {1e-320, 1e-300, 1e-40, 1e-30}) {
-      const TestAnswer answer = completion(server.port(), {{"prompt", ids}, {"max_tokens", 8}, {name, value}});
+      const TestAnswer answer =
+          completion(server.port(), {{"prompt", ids}, {"max_tokens", 8}, {"logit_bias", {{"20", 100}}}, {name, value}});
       EXPECT_EQ(answer.status, 200) << name << " " << value << ": " << answer.body;
     }
   }
