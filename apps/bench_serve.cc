@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -28,11 +29,17 @@ struct ServeBenchFlags {
   double timeout_s = 600;
   ServeLoadOptions load;
   std::string results_dir;
+  double temperature = -1;  // -1: not given
   bool all = false;
+  std::vector<std::string> parts;
   int32_t long_prompt = 65536;
   int64_t total_tokens = 200'000;
 };
 
+const std::map<std::string, ServePart> kParts = {{"first-tokens", ServePart::kFirstTokens},
+                                                 {"decode", ServePart::kDecode},
+                                                 {"long-prompt", ServePart::kLongPrompt},
+                                                 {"mixed", ServePart::kMixed}};
 constexpr int32_t kProbeWords[] = {64, 320};
 constexpr uint64_t kProbeSeed = 7;
 
@@ -174,14 +181,25 @@ Status run_all(ServeBenchFlags& flags) {
   if (flags.prompts.answer_tokens_max > 0) options.mixed_answer_max = flags.prompts.answer_tokens_max;
   options.long_prompt = flags.long_prompt;
   options.total_tokens = flags.total_tokens;
+  options.seconds = flags.load.seconds_max;
+  if (!flags.parts.empty()) options.parts.clear();
+  for (const std::string& part : flags.parts) options.parts.push_back(kParts.at(part));
   options.load = flags.load;
+  options.load.seconds_max = 0;
   options.load.seed = flags.prompts.seed;
   options.load.timeout_ms = static_cast<int64_t>(flags.timeout_s * 1000);
   options.results_dir = flags.results_dir;
   return run_serve_all(options);
 }
 
+// Made-up weights repeat themselves when greedy, soon with tokens that have no text.
+double default_temperature(const ServeBenchFlags& flags) {
+  const bool made_up = flags.serve.model.empty() || flags.serve.load_format == "dummy";
+  return flags.url.empty() && made_up ? 1 : 0;
+}
+
 Status run_serve_bench(ServeBenchFlags& flags) {
+  flags.load.temperature = flags.temperature >= 0 ? flags.temperature : default_temperature(flags);
   if (flags.all) return run_all(flags);
   const Workload* workload = find_workload(flags.workload);
   if (workload == nullptr) return Error{"--workload is unknown: " + flags.workload, "workload"};
@@ -209,6 +227,12 @@ void declare_all(CLI::App& command, ServeBenchFlags& flags) {
       "every figure in a row, of a server in this process: first tokens, decode over HTTP beside decode in process, "
       "streams beside a long prompt, sustained mixed load. --prompt-tokens and --output-tokens make it smaller");
   all->excludes(command.get_option("--url"));
+  std::vector<std::string> names;
+  for (const auto& part : kParts) names.push_back(part.first);
+  command.add_option("--parts", flags.parts, "with --all: these alone, of first-tokens, decode, long-prompt, mixed")
+      ->delimiter(',')
+      ->check(CLI::IsMember(names))
+      ->needs(all);
   command.add_option("--long-prompt", flags.long_prompt, "with --all: tokens of the prompt beside streams")
       ->check(CLI::Range(64, 1 << 20))
       ->needs(all)
@@ -247,7 +271,14 @@ void declare_load(CLI::App& command, ServeBenchFlags& flags) {
   command.add_option("--max-tokens", flags.prompts.answer_tokens_max, "caps the workload's answers")
       ->check(CLI::Range(1, kTokensMax));
   command.add_flag("--ignore-eos", flags.load.ignore_eos, "answers of exactly their length, if the server can do that");
-  command.add_option("--temperature", flags.load.temperature)->check(CLI::Range(0.0, 2.0))->capture_default_str();
+  command
+      .add_option("--temperature", flags.temperature,
+                  "of all answers; default: 0, for made-up weights 1: greedy ones repeat tokens without text")
+      ->check(CLI::Range(0.0, 2.0));
+  command
+      .add_option("--seconds", flags.load.seconds_max,
+                  "begins no request after so many; with --all: of the mixed load; 0: any")
+      ->check(CLI::Range(0.0, 1e6));
   command.add_option("--timeout", flags.timeout_s, "seconds that a request may take")
       ->check(CLI::Range(0.001, 1e6))
       ->capture_default_str();

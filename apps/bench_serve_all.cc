@@ -1,16 +1,14 @@
 #include "bench_serve_all.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <thread>
 #include <utility>
 
 #include "bench_serve.h"
+#include "bench_serve_mixed.h"
 #include "bench_support.h"
 #include "eval_ask.h"
 
@@ -19,19 +17,11 @@ namespace boreas {
 namespace {
 
 constexpr int32_t kDecodeBatches[] = {1, 8};
-constexpr int32_t kStreams = 4, kMixedClients = 8;
+constexpr int32_t kStreams = 4;
 constexpr int32_t kStreamTokens = 1 << 14;  // longer than any prompt prefills
 constexpr int32_t kDecodeRuns = 3;
 constexpr int32_t kRoom = 256;  // of the context, for the template
 constexpr int32_t kDecodeSteps = 128;
-constexpr int32_t kAgentContext = 32000;  // that an agent's last turn may reach
-constexpr const char* kMixedKinds[] = {"competition-maths", "coding-contest", "multiple-choice", "agent"};
-
-int64_t resident_bytes() {
-  int64_t pages = 0, resident = 0;
-  std::ifstream("/proc/self/statm") >> pages >> resident;
-  return resident * ::sysconf(_SC_PAGESIZE);
-}
 
 class ServeAll {
  public:
@@ -50,54 +40,87 @@ class ServeAll {
     options_.load.ignore_eos = true;
     HttpClient client(options_.load.target, options_.load.timeout_ms);
     ASSIGN_OR_RETURN(options_.load.model, first_model(client));
-    for (const int32_t tokens : options_.prompts) RETURN_IF_ERROR(first_tokens(tokens));
-    for (const int32_t batch : kDecodeBatches) RETURN_IF_ERROR(decode_over_http(batch));
-    RETURN_IF_ERROR(beside_long_prompt());
-    RETURN_IF_ERROR(mixed_load());
+    const DecodeSetup& named = options_.decode;
+    const bool made_up = named.model.empty() || named.load_format == "dummy";
+    line_["model"] = (named.model.empty() ? named.model_shape : named.model) + (made_up ? " (dummy weights)" : "");
+    line_["temperature"] = options_.load.temperature;
+    line_["seed"] = options_.load.seed;
+    if (has(ServePart::kFirstTokens))
+      for (const int32_t tokens : options_.prompts) RETURN_IF_ERROR(first_tokens(tokens));
+    if (has(ServePart::kDecode))
+      for (const int32_t batch : kDecodeBatches) RETURN_IF_ERROR(decode_over_http(batch));
+    if (has(ServePart::kLongPrompt)) RETURN_IF_ERROR(beside_long_prompt());
+    if (has(ServePart::kMixed)) RETURN_IF_ERROR(mixed_load());
     server_.reset();  // its memory is needed
-    for (size_t i = 0; i < std::size(kDecodeBatches); ++i) {
+    RETURN_IF_ERROR(beside_in_process());
+    return finish();
+  }
+
+ private:
+  bool has(ServePart part) const {
+    return std::find(options_.parts.begin(), options_.parts.end(), part) != options_.parts.end();
+  }
+
+  // What was measured over HTTP as a share of the same in process.
+  Status beside_in_process() {
+    for (size_t i = 0; i < http_tok_s_.size(); ++i) {
       const std::string batch = "batch " + std::to_string(kDecodeBatches[i]);
       ASSIGN_OR_RETURN(const double tok_s, decode_in_process(kDecodeBatches[i], decode_context_));
       show("decode in process, " + batch + ", tok/s", tok_s, "");
       show("decode over HTTP, " + batch + ", % of in process", 100 * http_tok_s_[i] / tok_s, "at least 95");
     }
+    if (!mixed_tok_s_) return Ok{};
     ASSIGN_OR_RETURN(const double tok_s, decode_in_process(mixed_batch_, mixed_context_));
     show("decode in process, batch and lengths of the mixed load, tok/s", tok_s, "");
-    show("mixed load without its prefill, % of that", 100 * mixed_tok_s_ / tok_s, "at least 85");
-    if (!record_result(line_, options_.results_dir)) return Error{"the result was not recorded"};
+    show("mixed load without its prefill, % of that", 100 * *mixed_tok_s_ / tok_s, "at least 85");
     return Ok{};
   }
 
- private:
-  void show(const std::string& what, double value, const char* wanted) {
-    std::printf("%-72s %12.2f  %s\n", what.c_str(), value, wanted);
-    std::fflush(stdout);
-    line_[what] = value;
+  Status finish() {
+    std::string all;
+    boost::json::array list;
+    for (const std::string& problem : problems_) {
+      all += (all.empty() ? "" : "\n  ") + problem;
+      list.emplace_back(problem);
+    }
+    if (!list.empty()) line_["problems"] = std::move(list);
+    if (!record_result(line_, problems_.empty() ? options_.results_dir : ""))
+      return Error{"the result was not recorded"};
+    if (!problems_.empty()) return Error{"the run was no good:\n  " + all};
+    return Ok{};
   }
 
-  // A set of prompts with a seed of its own, as long as this server's tokens make them.
-  Result<WorkloadOptions> prompt_set(const Workload& workload, int32_t requests, int32_t prompt_tokens) {
+  // value: none: nothing was there to measure, which is no good figure and no bad one.
+  void show(const std::string& what, std::optional<double> value, const char* wanted) {
+    if (value) std::printf("%-72s %12.2f  %s\n", what.c_str(), *value, wanted);
+    else std::printf("%-72s %12s  %s\n", what.c_str(), "n/a", wanted);
+    std::fflush(stdout);
+    line_[what] = value ? boost::json::value(*value) : boost::json::value();
+    if (!value) problems_.push_back(what + ": n/a, no text came (made-up weights want --temperature 1)");
+  }
+
+  // With a seed of its own, as long as this server's tokens make them.
+  Result<std::vector<Conversation>> prompts(const char* kind, int32_t requests, int32_t prompt_tokens, int32_t answer) {
+    const Workload& workload = *find_workload(kind);
     WorkloadOptions wanted;
     ASSIGN_OR_RETURN(wanted.scale,
                      measure_scale(options_.load.target, options_.load.model, workload, options_.load.timeout_ms));
     wanted.seed = options_.load.seed * 1000 + ++sets_;
     wanted.requests = requests;
     wanted.prompt_tokens = std::min(prompt_tokens, context_max_);
-    return wanted;
-  }
-  Result<std::vector<Conversation>> prompts(const char* kind, int32_t requests, int32_t prompt_tokens, int32_t answer) {
-    const Workload& workload = *find_workload(kind);
-    ASSIGN_OR_RETURN(WorkloadOptions wanted, prompt_set(workload, requests, prompt_tokens));
     wanted.output_tokens = answer;
     return make_conversations(workload, wanted);
   }
 
-  static Status check(const LoadResult& result) {
+  static Status no_errors(const LoadResult& result) {
     for (const ChatRecord& record : result.records)
       if (!record.error.empty() && record.error != kInterrupted)
         return Error{"a request failed: " + record.error + ": " + record.message};
-    if (result.records.empty()) return Error{"no request was made"};
     return Ok{};
+  }
+  static Status check(const LoadResult& result) {
+    if (result.records.empty()) return Error{"no request was made"};
+    return no_errors(result);
   }
 
   // The second of two different prompts, alone.
@@ -172,78 +195,50 @@ class ServeAll {
     stop = true;
     thread.join();
     if (!in_time) return Error{"the streams beside a long prompt did not begin"};
-    RETURN_IF_ERROR(check(result));
+    RETURN_IF_ERROR(no_errors(result));  // a stream of which no text came is no record
     RETURN_IF_ERROR(check(long_result));
     const ChatRecord& record = long_result.records.front();
     const StreamWindow alone = look_at_streams(result.records, begin, record.sent_ns);
     const StreamWindow beside = look_at_streams(result.records, record.sent_ns, record.end_ns);
     const std::string name = "beside a prompt of " + std::to_string(record.prompt_tokens) + ": ";
     show(name + "its first token, ms", static_cast<double>(record.end_ns - record.sent_ns) / 1e6, "");
-    show(name + "between arrivals of four streams, p99, ms", beside.gap_ms.p99, "below 100");
-    show(name + "their tok/s, % of alone", alone.tok_s > 0 ? 100 * beside.tok_s / alone.tok_s : 0, "at least 40");
+    show(name + "between arrivals of four streams, p99, ms", p99_of(beside), "below 100");
+    show(name + "their tok/s, % of alone",
+         alone.tok_s > 0 ? std::optional(100 * beside.tok_s / alone.tok_s) : std::nullopt, "at least 40");
     return Ok{};
   }
 
-  Result<std::vector<Conversation>> mixed(int64_t tokens) {
-    std::vector<std::vector<Conversation>> kinds;
-    const int32_t requests = static_cast<int32_t>(std::clamp<int64_t>(tokens / options_.mixed_answer_max, 2, 1 << 16));
-    for (const char* kind : kMixedKinds) {
-      if (std::string_view(kind) == "agent" && context_max_ < kAgentContext) continue;
-      const Workload& workload = *find_workload(kind);
-      ASSIGN_OR_RETURN(WorkloadOptions wanted, prompt_set(workload, requests, options_.mixed_prompt));
-      wanted.answer_tokens_max = options_.mixed_answer_max;
-      kinds.push_back(make_conversations(workload, wanted));
-    }
-    // In turn, until the answers are enough.
-    std::vector<Conversation> all;
-    for (size_t i = 0; tokens > 0; ++i) {
-      bool any = false;
-      for (std::vector<Conversation>& kind : kinds) {
-        if (i >= kind.size() || tokens <= 0) continue;
-        any = true;
-        for (const Turn& turn : kind[i].turns) tokens -= turn.answer_tokens;
-        all.push_back(std::move(kind[i]));
-      }
-      if (!any) break;
-    }
-    return all;
-  }
-
   Status mixed_load() {
-    ServeLoadOptions load = options_.load;
-    load.clients = kMixedClients;
-    ASSIGN_OR_RETURN(const std::vector<Conversation> warm_up, mixed(options_.total_tokens / 10));
-    RETURN_IF_ERROR(check(run_load(warm_up, load)));
-    ASSIGN_OR_RETURN(const std::vector<Conversation> all, mixed(options_.total_tokens));
-    const int64_t resident = resident_bytes();
-    const EngineStats before = server_->stats();
-    const LoadResult result = run_load(all, load);
-    const int64_t deadline = now_ns() + 5'000'000'000;
-    while (server_->stats().running > 0 && now_ns() < deadline)
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    const EngineStats after = server_->stats();
-    const ServeSummary summary = summarize(result);
-    const double prefill_s = static_cast<double>(after.prefill_ns - before.prefill_ns) / 1e9;
-    const auto tokens = static_cast<double>(after.output_tokens - before.output_tokens);
-    const int64_t steps = after.decode_steps - before.decode_steps, rows = after.decode_rows - before.decode_rows;
-    const double batch = steps > 0 ? static_cast<double>(rows) / static_cast<double>(steps) : 1;
-    mixed_batch_ = std::max(1, static_cast<int32_t>(batch + 0.5));
-    const int64_t completed = std::max<int64_t>(summary.completed, 1);
-    mixed_context_ = static_cast<int32_t>((summary.prompt_tokens + summary.output_tokens / 2) / completed);
-    mixed_tok_s_ = tokens / std::max(summary.seconds - prefill_s, 1e-9);
+    MixedLoadOptions mixed;
+    mixed.load = options_.load;
+    mixed.total_tokens = options_.total_tokens;
+    mixed.seconds = options_.seconds;
+    mixed.prompt_tokens = options_.mixed_prompt;
+    mixed.prompt_tokens_max = context_max_;
+    mixed.answer_tokens_max = options_.mixed_answer_max;
+    ASSIGN_OR_RETURN(const MixedLoadResult result, run_mixed_load(*server_, mixed));
+    const ServeSummary& summary = result.summary;
+    for (const std::string& problem : problems_of(result)) problems_.push_back(problem);
+    const bool ran = result.tokens > 0 && summary.seconds > result.prefill_s;
+    const auto tokens = static_cast<double>(result.tokens);
+    const auto if_ran = [ran](double value) { return ran ? std::optional(value) : std::nullopt; };
+    mixed_batch_ = std::max(1, static_cast<int32_t>(result.batch + 0.5));
+    mixed_context_ = result.context;
+    if (ran) mixed_tok_s_ = tokens / (summary.seconds - result.prefill_s);
     show("mixed load of 8 clients, tokens", tokens, "");
+    show("mixed load, seconds", summary.seconds, "");
+    show("mixed load, requests", static_cast<double>(summary.requests), "");
     show("mixed load, requests that failed", static_cast<double>(summary.requests - summary.completed), "0");
-    show("mixed load, tok/s", tokens / std::max(summary.seconds, 1e-9), "");
-    show("mixed load, rows of a decode step", batch, "");
-    show("mixed load, % of the time in prefill", 100 * prefill_s / std::max(summary.seconds, 1e-9), "");
+    show("mixed load, tok/s", if_ran(tokens / summary.seconds), "");
+    show("mixed load, rows of a decode step", if_ran(result.batch), "");
+    show("mixed load, % of the time in prefill", if_ran(100 * result.prefill_s / summary.seconds), "");
     show("mixed load, tok/s without prefill", mixed_tok_s_, "");
-    show("mixed load, between arrivals, p99, ms", summary.gap_ms.p99, "");
-    show("mixed load, resident memory that it added, MB", static_cast<double>(resident_bytes() - resident) / 1e6, "0");
-    show("mixed load, pages that did not come back",
-         static_cast<double>(before.pages_full_free - after.pages_full_free + before.pages_sliding_free -
-                             after.pages_sliding_free),
-         "0");
-    return check(result);
+    const bool has_gaps = summary.gap_ms.count > 0;
+    show("mixed load, between arrivals, p99, ms", has_gaps ? std::optional(summary.gap_ms.p99) : std::nullopt, "");
+    show("mixed load, resident memory that it added, MB", static_cast<double>(result.resident_added) / 1e6,
+         "a few, however many tokens");
+    show("mixed load, pages that did not come back", static_cast<double>(result.pages_lost), "0");
+    return Ok{};
   }
 
   Result<double> decode_in_process(int32_t batch, int32_t context) {
@@ -267,11 +262,16 @@ class ServeAll {
   int32_t context_max_ = 0;
   std::vector<double> http_tok_s_;  // by batch
   int32_t decode_context_ = 0;
-  double mixed_tok_s_ = 0;
+  std::vector<std::string> problems_;
+  std::optional<double> mixed_tok_s_;  // without prefill
   int32_t mixed_batch_ = 1, mixed_context_ = 1;
 };
 
 }  // namespace
+
+std::optional<double> p99_of(const StreamWindow& window) {
+  return window.gap_ms.count > 0 ? std::optional(window.gap_ms.p99) : std::nullopt;
+}
 
 StreamWindow look_at_streams(const std::vector<ChatRecord>& records, int64_t from_ns, int64_t to_ns) {
   StreamWindow window;

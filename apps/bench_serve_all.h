@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,10 @@
 
 namespace boreas {
 
+enum class ServePart : uint8_t { kFirstTokens, kDecode, kLongPrompt, kMixed };
+
 struct ServeAllOptions {
+  std::vector<ServePart> parts{ServePart::kFirstTokens, ServePart::kDecode, ServePart::kLongPrompt, ServePart::kMixed};
   ModelSource source;  // of the server, which is started in this process
   DeviceChoice choice;
   EngineOptions engine;
@@ -25,14 +29,16 @@ struct ServeAllOptions {
   int32_t output_tokens = 1024;                      // and their answers
   int32_t long_prompt = 65536;                       // beside four streams
   int64_t total_tokens = 200'000;                    // generated under mixed load
+  double seconds = 0;                                // which begins no request after so many; 0: any
   int32_t mixed_prompt = 0;                          // of every first turn; 0: as the workloads have them
   int32_t mixed_answer_max = 1024;
   ServeLoadOptions load;  // seed, temperature, timeout
   std::string results_dir;
 };
 
-// Prompts that the server's context does not hold are cut to it. Prints a table and one JSON line. Error: a part that
-// could not be measured.
+// Prompts that the server's context does not hold are cut to it. Prints a table and one JSON line; a figure that
+// nothing was measured for is "n/a" there and null in the line. Error: a part that could not be measured, a figure that
+// is n/a, requests that failed, pages or memory that did not come back; the line then says so and is not kept.
 Status run_serve_all(ServeAllOptions& options);
 
 // Of streams that were all under way from `from` to `to`: tokens that arrived then, a second, and the time between.
@@ -40,6 +46,8 @@ struct StreamWindow {
   double tok_s = 0;
   Percentiles gap_ms;
 };
+// Of gaps: none: nothing arrived in the window.
+std::optional<double> p99_of(const StreamWindow& window);
 StreamWindow look_at_streams(const std::vector<ChatRecord>& records, int64_t from_ns, int64_t to_ns);
 
 }  // namespace boreas

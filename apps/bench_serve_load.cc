@@ -9,8 +9,10 @@
 #include <cstdio>
 #include <deque>
 #include <mutex>
+#include <span>
 #include <thread>
 
+#include "base/check.h"
 #include "base/prng.h"
 
 namespace boreas {
@@ -25,10 +27,15 @@ constexpr auto kStopPoll = std::chrono::milliseconds(50);
 constexpr int64_t kNsPerSecond = 1'000'000'000;
 constexpr int32_t kUnreachablePerClient = 3;  // in a row, before the server counts as gone
 
+std::shared_ptr<const Conversation> borrowed(const Conversation& conversation) {
+  return {std::shared_ptr<const Conversation>(), &conversation};
+}
+
 class Load {
  public:
-  Load(const std::vector<Conversation>& conversations, const ServeLoadOptions& options)
-      : conversations_(conversations), options_(options) {
+  // conversations: all of them, for the open loop.
+  Load(const ConversationSource& source, std::span<const Conversation> conversations, const ServeLoadOptions& options)
+      : source_(source), conversations_(conversations), options_(options) {
     for (const Conversation& conversation : conversations) requests_ += conversation.turns.size();
     const int32_t clients = options.rate > 0 ? 1 : options.clients;
     unreachable_max_ = clients * kUnreachablePerClient;
@@ -36,6 +43,8 @@ class Load {
 
   LoadResult run() {
     const int64_t start_ns = now_ns();
+    begin_until_ns_ =
+        options_.seconds_max > 0 ? start_ns + static_cast<int64_t>(options_.seconds_max * kNsPerSecond) : INT64_MAX;
     std::thread workers([this] {
       if (options_.rate > 0) open_loop();
       else closed_loop();
@@ -63,6 +72,7 @@ class Load {
         quit_ = true;
         result_.interrupted = true;
       }
+      if (options_.on_progress) options_.on_progress();
       const auto every = std::chrono::nanoseconds(terminal ? kProgressEvery : 20 * kProgressEvery).count();
       if (!options_.show_progress || now_ns() - shown_ns < every) continue;
       shown_ns = now_ns();
@@ -72,21 +82,26 @@ class Load {
   }
 
   void print_progress(double seconds, bool terminal) const {
-    std::fprintf(stderr, "%s%zu of %zu requests, %d under way, %zu failed, %lld tokens, %.1f tok/s, %.0f s%s",
-                 terminal ? "\r\033[K" : "", result_.records.size(), requests_, under_way_.load(), failed_,
+    const std::string of = requests_ > 0 ? " of " + std::to_string(requests_) : "";
+    const std::string note = options_.progress_note ? options_.progress_note() : "";
+    std::fprintf(stderr, "%s%zu%s requests, %d under way, %zu failed, %lld tokens, %.1f tok/s, %.0f s%s%s",
+                 terminal ? "\r\033[K" : "", result_.records.size(), of.c_str(), under_way_.load(), failed_,
                  static_cast<long long>(output_tokens_), static_cast<double>(output_tokens_) / seconds, seconds,
-                 terminal ? "" : "\n");
+                 note.c_str(), terminal ? "" : "\n");
     std::fflush(stderr);
   }
 
   void closed_loop() {
     std::vector<std::thread> clients;
-    std::atomic<size_t> next = 0;
+    std::mutex source_mutex;
+    const auto next = [this, &source_mutex] {
+      const std::lock_guard lock(source_mutex);
+      return may_begin() ? source_() : nullptr;
+    };
     for (int32_t i = 0; i < options_.clients; ++i) {
       clients.emplace_back([this, &next] {
         HttpClient client(options_.target, options_.timeout_ms);
-        for (size_t at = next++; at < conversations_.size() && !quit_; at = next++)
-          converse(client, conversations_[at]);
+        while (const std::shared_ptr<const Conversation> conversation = next()) converse(client, *conversation);
       });
     }
     for (std::thread& client : clients) client.join();
@@ -101,7 +116,7 @@ class Load {
     const Clock::time_point start = Clock::now();
     for (const Conversation& conversation : conversations_) {
       const auto due = start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(due_s));
-      if (!sleep_until(due)) break;
+      if (!sleep_until(due) || !may_begin()) break;
       due_s += -std::log(1 - static_cast<double>(prng.uniform())) * gap_s;
       if (hand_over(conversation, workers)) continue;
       for (size_t turn = 0; turn < conversation.turns.size(); ++turn) add(not_sent());
@@ -145,7 +160,7 @@ class Load {
 
   void converse(HttpClient& client, const Conversation& conversation) {
     const bool closed = options_.rate <= 0;
-    for (size_t turn = 0; turn < conversation.turns.size() && !quit_; ++turn) {
+    for (size_t turn = 0; turn < conversation.turns.size() && may_begin(); ++turn) {
       const std::string body = request_body(conversation, turn, options_);
       ++under_way_;
       ChatRecord record = ask_patiently(client, body, closed);
@@ -153,6 +168,8 @@ class Load {
       add(std::move(record));
     }
   }
+
+  bool may_begin() const { return !quit_ && now_ns() < begin_until_ns_; }
 
   ChatRecord ask_patiently(HttpClient& client, const std::string& body, bool asks_again) {
     const Clock::time_point deadline = Clock::now() + std::chrono::milliseconds(options_.timeout_ms);
@@ -191,9 +208,11 @@ class Load {
     return !quit_;
   }
 
-  const std::vector<Conversation>& conversations_;
+  const ConversationSource& source_;
+  const std::span<const Conversation> conversations_;
   const ServeLoadOptions& options_;
-  size_t requests_ = 0;
+  size_t requests_ = 0;  // 0: nobody knows
+  int64_t begin_until_ns_ = INT64_MAX;
   int32_t unreachable_max_ = 0;
   std::atomic<bool> quit_ = false;
   std::atomic<int32_t> under_way_ = 0;  // requests
@@ -231,7 +250,16 @@ std::string request_body(const Conversation& conversation, size_t turn, const Se
 
 LoadResult run_load(const std::vector<Conversation>& conversations, const ServeLoadOptions& options) {
   if (conversations.empty()) return {};
-  return Load(conversations, options).run();
+  size_t next = 0;
+  const ConversationSource source = [&] {
+    return next < conversations.size() ? borrowed(conversations[next++]) : nullptr;
+  };
+  return Load(source, conversations, options).run();
+}
+
+LoadResult run_load(const ConversationSource& source, const ServeLoadOptions& options) {
+  CHECK(options.rate <= 0);
+  return Load(source, {}, options).run();
 }
 
 }  // namespace boreas

@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -22,8 +24,11 @@ struct ServeLoadOptions {
   int64_t timeout_ms = 1000;  // of a request; in the closed loop with all its waits for a server that says 429
   bool ignore_eos = false;
   double temperature = 0;
-  bool show_progress = false;               // on stderr
-  const std::atomic<bool>* stop = nullptr;  // another thread's or a signal handler's wish to end; null: none
+  double seconds_max = 0;                      // no request begins after so many; 0: any
+  bool show_progress = false;                  // on stderr
+  std::function<std::string()> progress_note;  // what it says besides; empty: nothing
+  std::function<void()> on_progress;           // called many times a second while it lasts; empty: not
+  const std::atomic<bool>* stop = nullptr;     // another thread's or a signal handler's wish to end; null: none
 };
 
 struct LoadResult {
@@ -40,6 +45,10 @@ constexpr int32_t kOpenMax = 1024;
 // said, so that all servers get the same prompts. In the open loop the first turns arrive at rate / turns on average. A
 // client of the closed loop that is told 429 waits as long as Retry-After says (1 s without it) and asks again.
 LoadResult run_load(const std::vector<Conversation>& conversations, const ServeLoadOptions& options);
+
+// The closed loop alone, over conversations that are made as they are needed, until there is none.
+using ConversationSource = std::function<std::shared_ptr<const Conversation>()>;  // never called by two at once
+LoadResult run_load(const ConversationSource& source, const ServeLoadOptions& options);
 
 // Request body of a turn.
 std::string request_body(const Conversation& conversation, size_t turn, const ServeLoadOptions& options);

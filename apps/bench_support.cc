@@ -4,12 +4,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
+#include <ctime>
 #include <fstream>
 #include <iostream>
 #include <memory>
 #include <thread>
+
+#include "build_commit.h"
 
 namespace boreas {
 namespace {
@@ -74,13 +75,12 @@ double pass_gb_s(const Pattern& pattern, const std::byte* data, int64_t bytes, i
   return static_cast<double>(bytes) / seconds / 1e9;
 }
 
-std::string first_line_of(const char* command) {
-  std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command, "r"), pclose);
-  char buffer[256] = {};
-  if (pipe == nullptr || fgets(buffer, sizeof buffer, pipe.get()) == nullptr) return {};
-  std::string line = buffer;
-  while (!line.empty() && (line.back() == '\n' || line.back() == ' ')) line.pop_back();
-  return line;
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  char text[32] = {};
+  if (::gmtime_r(&now, &parts) != nullptr) std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
 }
 
 std::string processor_name() {
@@ -128,8 +128,8 @@ boost::json::object result_line(const std::string& bench, const std::string& arm
   line["arm"] = arm;
   line["device"] = device;
   line["machine"] = processor_name() + ", " + std::to_string(std::thread::hardware_concurrency()) + " cores";
-  line["commit"] = first_line_of("git rev-parse --short=12 HEAD 2>/dev/null");
-  line["time"] = first_line_of("date -u +%Y-%m-%dT%H:%M:%SZ");
+  line["commit"] = build_commit();
+  line["time"] = utc_now();
   return line;
 }
 

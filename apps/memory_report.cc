@@ -5,6 +5,8 @@
 #include <limits>
 #include <ostream>
 
+#include "exec/cuda/cuda_executor.h"
+
 namespace boreas {
 
 namespace {
@@ -37,6 +39,23 @@ int64_t sequences_that_fit(const ExecutorInfo& info, int64_t positions) {
   if (info.page_bytes_full > 0) sequences = info.pages_full / pages_of(positions);
   if (info.page_bytes_sliding > 0) sequences = std::min(sequences, info.pages_sliding / window_pages(info, positions));
   return sequences;
+}
+
+std::string describe_running(const ExecutorInfo& info, int32_t running_max, int32_t asked, int32_t step_tokens_max) {
+  const int32_t launch_rows = CudaExecutorOptions{}.rows_max;  // of the kernel
+  const bool gpu = info.name == "cuda";
+  std::string text = std::to_string(running_max) + " sequences at once; others wait";
+  if (gpu && running_max > launch_rows)
+    text += "; " + std::to_string((running_max + launch_rows - 1) / launch_rows) + " launches of up to " +
+            std::to_string(launch_rows) + " a step";
+  if (gpu && asked == 0) text += "; --max-num-seqs raises that, at more launches a step";
+  if (asked <= running_max) return text;
+  text += "\n           --max-num-seqs " + std::to_string(asked) + " is " + std::to_string(running_max) + " here: ";
+  const int32_t tokens = step_tokens_max > 0 ? std::min(step_tokens_max, info.tokens_max) : info.tokens_max;
+  if (running_max < std::min(info.rows_max, info.sequence_slots))
+    return text + "a step has " + std::to_string(tokens) +
+           " tokens, a few of them for prompts; give more --max-num-batched-tokens";
+  return text + info.device + " takes no more rows in a step";
 }
 
 void print_memory(std::ostream& out, const ExecutorInfo& info) {

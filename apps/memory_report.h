@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <string>
 
 #include "exec/executor.h"
 
@@ -15,6 +16,10 @@ int64_t tokens_that_fit(const ExecutorInfo& info);
 int64_t windows_that_fit(const ExecutorInfo& info);
 // Sequences of so many positions that fit side by side while all decode.
 int64_t sequences_that_fit(const ExecutorInfo& info, int64_t positions);
+
+// How many sequences run at once, and why not as many as asked for (--max-num-seqs; 0: not given). step_tokens_max:
+// --max-num-batched-tokens, 0: the executor's.
+std::string describe_running(const ExecutorInfo& info, int32_t running_max, int32_t asked, int32_t step_tokens_max);
 
 // A line a use; nothing where the executor does not count.
 void print_memory(std::ostream& out, const ExecutorInfo& info);

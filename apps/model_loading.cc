@@ -127,6 +127,19 @@ Result<LoadedModel> load_with_text(const ModelSource& source) {
   return loaded;
 }
 
+CudaExecutorOptions gpu_options(const DeviceChoice& choice, int32_t index) {
+  CudaExecutorOptions options;
+  options.device_index = index;
+  options.sequence_slots = choice.sequence_slots;
+  if (choice.step_tokens_max > 0) options.tokens_max = choice.step_tokens_max;
+  if (choice.rows_max > 0) options.rows_max = choice.rows_max;
+  options.rows_max = std::min(options.rows_max, options.tokens_max);
+  options.context_max = choice.context_max;
+  options.kv_bytes = choice.kv_bytes;
+  options.progress = show_progress(choice.progress);
+  return options;
+}
+
 namespace {
 
 Result<std::unique_ptr<Executor>> make_gpu_executor(const DeviceChoice& choice, int32_t index,
@@ -134,15 +147,9 @@ Result<std::unique_ptr<Executor>> make_gpu_executor(const DeviceChoice& choice, 
   if (!cuda_built()) {
     return Error{"this build has no GPU support (it wants nvcc 13: cmake --preset cuda); use --device cpu", "device"};
   }
-  CudaExecutorOptions options;
-  options.device_index = index;
-  options.sequence_slots = choice.sequence_slots;
-  if (choice.step_tokens_max > 0) options.tokens_max = choice.step_tokens_max;
-  options.context_max = choice.context_max;
-  options.kv_bytes = choice.kv_bytes;
+  CudaExecutorOptions options = gpu_options(choice, index);
   if (choice.memory_plan != nullptr)
     options.planned = [out = choice.memory_plan](const ExecutorInfo& info) { print_memory(*out, info); };
-  options.progress = show_progress(choice.progress);
   return make_cuda_executor(model, options);
 }
 

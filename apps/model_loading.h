@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "exec/cuda/cuda_executor.h"
 #include "exec/executor.h"
 #include "model/model.h"
 #include "server/server.h"
@@ -32,6 +33,7 @@ struct DeviceChoice {
   bool require_gpu = false;
   int32_t threads = 0;  // of the CPU executor; 0: all
   int32_t sequence_slots = 64;
+  int32_t rows_max = 0;                 // of one step; 0: 8 on a GPU, which takes 8 at a time; a processor: all slots
   int32_t step_tokens_max = 0;          // 0: 2,048 on a processor, 8,192 on a GPU
   LoadProgress progress;                // hears of the weights on their way to a GPU, too
   int32_t context_max = 0;              // 0: the model's
@@ -46,6 +48,9 @@ std::string resolve_device(const std::string& device, const ModelConfig& config)
 DummyValues dummy_values_for(const std::string& device);
 // Of "cuda" (0) or "cuda:INDEX"; an Error for any other device.
 Result<int32_t> gpu_index(const std::string& device);
+
+// What that means for an executor on GPU `index`, but for who hears of the memory plan.
+CudaExecutorOptions gpu_options(const DeviceChoice& choice, int32_t index);
 
 struct LoadedModel {
   std::string directory;  // empty for a bare shape

@@ -1,5 +1,7 @@
 // boreas serve: a checkpoint behind an OpenAI-compatible HTTP server. Listens first and answers "loading", then loads,
 // runs a warm-up generation, and serves until a signal.
+#include "serve.h"
+
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -11,8 +13,8 @@
 #include <utility>
 
 #include "commands.h"
+#include "memory_report.h"
 #include "model_loading.h"
-#include "serve_flags.h"
 
 namespace boreas {
 
@@ -55,7 +57,7 @@ LoadProgress tell_health(Server* server, const std::string& phase) {
   };
 }
 
-Status load(const ServeFlags& flags, Server* server, Stack& stack) {
+Status load(const ServeFlags& flags, const ExecutorWrap& wrap, Server* server, Stack& stack) {
   ModelSource source = model_source(flags);
   source.progress = tell_health(server, "reading weights");
   ASSIGN_OR_RETURN(stack.loaded, load_with_text(source));
@@ -64,6 +66,7 @@ Status load(const ServeFlags& flags, Server* server, Stack& stack) {
   choice.memory_plan = &std::cout;
   choice.progress = tell_health(server, "preparing the device");
   ASSIGN_OR_RETURN(stack.executor, make_executor(choice, stack.loaded.model));
+  if (wrap) stack.executor = wrap(std::move(stack.executor));
   stack.engine = std::make_unique<Engine>(*stack.executor, flags.engine, stack.clock);
   stack.served = describe_served(stack.loaded, *stack.engine, stack.executor->info(), stack.clock, sampling);
   return Ok{};
@@ -98,12 +101,17 @@ void print_banner(const ServeFlags& flags, const Server& server, const Stack& st
             << "  device   " << info.name << ": " << info.device << "\n"
             << "  context  " << stack.engine->context_max() << " tokens; KV pages of " << kPagePositions
             << " positions: " << info.pages_full << " full, " << info.pages_sliding << " sliding\n"
+            << "  batch    "
+            << describe_running(info, stack.engine->running_max(), flags.running_asked, flags.engine.step_tokens_max)
+            << "\n"
             << "  try      curl " << server.url() << "/v1/chat/completions" << key
             << " -H 'Content-Type: application/json' -d '{\"model\": \"" << name
             << "\", \"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}], \"max_tokens\": 64}'" << std::endl;
 }
 
-int run_serve(ServeFlags& flags) {
+}  // namespace
+
+int run_serve(ServeFlags& flags, const ExecutorWrap& wrap) {
   const Status completed = complete_serve_flags(flags);
   if (!completed.ok()) return report(completed.error(), kUsageError);
   if (!set_log_level(flags.log_level)) return report({"unknown --log-level '" + flags.log_level + "'"}, kUsageError);
@@ -115,7 +123,7 @@ int run_serve(ServeFlags& flags) {
   std::signal(SIGHUP, SIG_IGN);
   Stack stack;
   if (flags.check_only) {
-    const Status status = load(flags, nullptr, stack);
+    const Status status = load(flags, wrap, nullptr, stack);
     if (!status.ok()) return report(status.error(), kFailed);
     std::cout << "boreas: " << stack.served.root << " is complete and fits" << std::endl;
     return 0;
@@ -124,21 +132,19 @@ int run_serve(ServeFlags& flags) {
   flags.server.handle_signals = true;
   Result<std::unique_ptr<Server>> server = Server::start(flags.server);
   if (!server.ok()) return report(server.error(), kFailed);
-  Status status = load(flags, server->get(), stack);
+  Status status = load(flags, wrap, server->get(), stack);
   if (status.ok()) {
     (*server)->loading("warming up");
     status = warm_up(stack);
   }
-  if (!status.ok()) return report(status.error(), kFailed);
+  // A lost device may never answer whoever wants to give memory back: from here on a failure ends the process itself.
+  if (!status.ok()) std::_Exit(report(status.error(), kFailed));
   (*server)->ready(stack.served);
   print_banner(flags, **server, stack);
   const int exit_code = (*server)->wait();
-  // A lost device may never answer whoever wants to give memory back; the clients have heard of it.
-  if (exit_code != 0) std::_Exit(exit_code);
+  if (exit_code != 0) std::_Exit(exit_code);  // the clients have heard of it
   return exit_code;
 }
-
-}  // namespace
 
 void add_serve_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("serve", "Serve a model over HTTP in the OpenAI API");

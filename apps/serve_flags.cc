@@ -74,8 +74,9 @@ void declare_engine_flags(CLI::App& command, ServeFlags& flags) {
   command.add_option("--max-model-len,--context-length,--max-seq-len,--max-context,--ctx-size,-c", flags.max_model_len,
                      "Longest prompt + answer: a number, also as 256k, or auto");
   command
-      .add_option("--max-num-seqs,--max-running-requests,--max-batch-size,--parallel,--bs", flags.engine.running_max,
-                  "Sequences that run at once")
+      .add_option("--max-num-seqs,--max-running-requests,--max-batch-size,--parallel,--bs", flags.running_asked,
+                  "Sequences that run at once, the others wait; default: 64 on a processor, 8 on a GPU, whose kernel "
+                  "takes 8 at a time: with more, every step is several launches")
       ->check(CLI::Range(1, 4096));
   command
       .add_option("--max-num-batched-tokens,--chunked-prefill-size,--max-num-tokens,--prefill-chunk-size",
@@ -243,6 +244,7 @@ void declare_serve_flags(CLI::App& command, ServeFlags& flags) {
 Status complete_serve_flags(ServeFlags& flags) {
   RETURN_IF_ERROR(read_keys(flags));
   RETURN_IF_ERROR(read_origins(flags));
+  if (flags.running_asked > 0) flags.engine.running_max = flags.running_asked;
   ASSIGN_OR_RETURN(flags.engine.context_max, parse_length(flags.max_model_len));
   if (flags.reasoning_field == "reasoning") flags.server.reasoning_field = ReasoningField::kReasoning;
   if (flags.reasoning_field == "reasoning_content") flags.server.reasoning_field = ReasoningField::kReasoningContent;
@@ -279,6 +281,7 @@ DeviceChoice device_choice(const ServeFlags& flags) {
   choice.require_gpu = flags.require_gpu;
   choice.threads = flags.threads;
   choice.sequence_slots = flags.engine.running_max;
+  choice.rows_max = flags.running_asked;
   choice.step_tokens_max = flags.engine.step_tokens_max;
   choice.context_max = flags.engine.context_max;
   choice.kv_bytes = flags.kv_bytes;

@@ -25,6 +25,7 @@ struct ServeFlags {
   std::string device = "auto";
   bool require_gpu = false;
   int32_t threads = 0;
+  int32_t running_asked = 0;  // --max-num-seqs; 0: not given
   int64_t kv_bytes = 0;
   std::string max_model_len = "auto";
   std::string generation_config = "auto";

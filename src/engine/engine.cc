@@ -107,6 +107,7 @@ class Engine::Impl {
   }
 
   int32_t context_max() const { return limits_.context_max; }
+  int32_t running_max() const { return limits_.running_max; }
 
  private:
   struct Submission {
@@ -222,6 +223,7 @@ Engine::Submitted Engine::submit(Request request, EventSink sink) {
 void Engine::cancel(RequestId id, int32_t choice) { impl_->cancel(id, choice); }
 EngineStats Engine::stats() const { return impl_->stats(); }
 int32_t Engine::context_max() const { return impl_->context_max(); }
+int32_t Engine::running_max() const { return impl_->running_max(); }
 void Engine::drain(int64_t timeout_ms) { impl_->drain(timeout_ms); }
 void Engine::set_step_hook(std::function<void()> hook) { impl_->set_step_hook(std::move(hook)); }
 void Engine::set_fault_hook(std::function<void(const std::string&)> hook) { impl_->set_fault_hook(std::move(hook)); }

@@ -132,6 +132,7 @@ class Engine {
   void cancel(RequestId id, int32_t choice = -1);
   EngineStats stats() const;
   int32_t context_max() const;
+  int32_t running_max() const;  // sequences that run at once: EngineOptions::running_max, or what the executor allows
   // No new requests; returns when all have finished or the deadline passed (then they are cancelled). Not from a sink
   // or hook.
   void drain(int64_t timeout_ms);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "server/json_writer.h"
+#include "server/token_texts.h"
 
 namespace boreas {
 
@@ -28,10 +29,10 @@ HttpAnswer ApiError::answer() const {
 }
 
 std::string echo_text(std::string_view text) {
-  if (text.size() <= kEchoBytesMax) return std::string(text);
+  if (text.size() <= kEchoBytesMax) return replace_broken_utf8(text);
   size_t end = kEchoBytesMax;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-  return std::string(text.substr(0, end)) + "...";
+  return replace_broken_utf8(text.substr(0, end)) + "...";
 }
 
 ApiError invalid_value(std::string param, std::string message) {

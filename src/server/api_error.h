@@ -26,7 +26,8 @@ struct ApiError {
 };
 
 constexpr size_t kEchoBytesMax = 100;
-// At most kEchoBytesMax bytes of a client's text, cut at a character, with "..." where something is missing.
+// At most kEchoBytesMax bytes of a client's text, cut at a character, with "..." where something is missing. Valid
+// UTF-8 whatever comes: paths may hold any bytes.
 std::string echo_text(std::string_view text);
 
 ApiError invalid_value(std::string param, std::string message);

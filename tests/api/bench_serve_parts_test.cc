@@ -2,10 +2,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <functional>
 
+#include "apps/bench_serve_mixed.h"
 #include "apps/bench_serve_stats.h"
 #include "apps/bench_serve_stream.h"
 #include "apps/bench_serve_workload.h"
+#include "apps/bench_support.h"
+#include "apps/build_commit.h"
 #include "base/prng.h"
 #include "test_client.h"
 
@@ -250,6 +255,51 @@ TEST(ServeBenchWorkload, TurnsOfAnAgentGrowByACallAndItsResult) {
     }
   }
   EXPECT_GE(longest, 6u);
+}
+
+// Not one of the folder that it happens to run in.
+TEST(BenchLine, SaysWhichCommitTheBinaryIsMadeOf) {
+  const std::filesystem::path here = std::filesystem::current_path();
+  std::filesystem::current_path("/");
+  const json::object line = result_line("b", "a", "d");
+  std::filesystem::current_path(here);
+  EXPECT_EQ(line.at("commit").as_string(), build_commit());
+  const std::string commit = build_commit();
+  const bool known = commit.size() >= 12 && commit.find_first_not_of("0123456789abcdef") >= 12 &&
+                     (commit.size() == 12 || commit.substr(12) == "-dirty");
+  EXPECT_TRUE(known || commit == "unknown") << commit;
+  EXPECT_EQ(line.at("time").as_string().size(), 20U);
+}
+
+MixedLoadResult good_mixed_load() {
+  MixedLoadResult result;
+  result.summary.requests = result.summary.completed = 10;
+  result.tokens = 1000;
+  return result;
+}
+
+TEST(MixedLoad, WhatAGoodRunHasNotIsAProblem) {
+  EXPECT_TRUE(problems_of(good_mixed_load()).empty());
+  const std::pair<const char*, std::function<void(MixedLoadResult&)>> bad[] = {
+      {"1 of 10 requests failed; the first: timeout: late",
+       [](MixedLoadResult& result) {
+         --result.summary.completed;
+         result.first_error = "timeout: late";
+       }},
+      {"the first: closed", [](MixedLoadResult& result) { result.first_error = "closed: in the warm-up"; }},
+      {"no request was answered", [](MixedLoadResult& result) { result.tokens = 0; }},
+      {"stopped after a fault", [](MixedLoadResult& result) { result.healthy = false; }},
+      {"that no client waits for", [](MixedLoadResult& result) { result.idle = false; }},
+      {"2 KV pages did not come back", [](MixedLoadResult& result) { result.pages_lost = 2; }},
+      {"it left 50 MB in memory", [](MixedLoadResult& result) { result.resident_added = 50'000'000; }},
+  };
+  for (const auto& [what, spoil] : bad) {
+    MixedLoadResult result = good_mixed_load();
+    spoil(result);
+    const std::vector<std::string> problems = problems_of(result);
+    ASSERT_EQ(problems.size(), 1U) << what;
+    EXPECT_NE(problems.front().find(what), std::string::npos) << problems.front();
+  }
 }
 
 }  // namespace

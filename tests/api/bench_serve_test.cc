@@ -2,14 +2,10 @@
 #include "apps/bench_serve.h"
 
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <thread>
 
+#include "answering_server.h"
 #include "apps/bench_serve_all.h"
 #include "apps/bench_serve_load.h"
 #include "apps/bench_serve_stats.h"
@@ -39,64 +35,6 @@ std::vector<Conversation> short_prompts(int32_t requests, int32_t answer_tokens)
   options.output_tokens = answer_tokens;
   return make_conversations(*find_workload("competition-maths"), options);
 }
-
-// Answers the n-th request, from 0 on, with these bytes and closes; `keeps_open`: not before it is destroyed.
-class AnsweringServer {
- public:
-  explicit AnsweringServer(std::function<std::string(int)> answer, bool keeps_open = false)
-      : answer_(std::move(answer)), keeps_open_(keeps_open) {
-    fd_ = ::socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    if (::bind(fd_, reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(fd_, 16) != 0) ADD_FAILURE();
-    ::getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size);
-    port_ = ntohs(address.sin_port);
-    thread_ = std::thread([this] { serve(); });
-  }
-  ~AnsweringServer() {
-    stop_ = true;
-    thread_.join();
-    ::close(fd_);
-  }
-  uint16_t port() const { return port_; }
-  int requests() const { return requests_; }
-
- private:
-  void serve() {
-    std::vector<int> kept;
-    while (!stop_) {
-      pollfd state{fd_, POLLIN, 0};
-      if (::poll(&state, 1, 10) <= 0) continue;
-      const int client = ::accept(fd_, nullptr, nullptr);
-      std::string request;  // requests end with the JSON body
-      while (request.find("\r\n\r\n") == std::string::npos || request.back() != '}') {
-        char bytes[16 << 10];
-        const ssize_t got = ::recv(client, bytes, sizeof(bytes), 0);
-        if (got <= 0) break;
-        request.append(bytes, static_cast<size_t>(got));
-      }
-      const std::string answer = answer_(requests_++);
-      if (::send(client, answer.data(), answer.size(), MSG_NOSIGNAL) < 0) ADD_FAILURE();
-      if (keeps_open_) {
-        kept.push_back(client);
-      } else {
-        ::shutdown(client, SHUT_WR);
-        ::close(client);
-      }
-    }
-    for (const int client : kept) ::close(client);
-  }
-
-  const std::function<std::string(int)> answer_;
-  const bool keeps_open_;
-  int fd_ = -1;
-  uint16_t port_ = 0;
-  std::atomic<bool> stop_ = false;
-  std::atomic<int> requests_ = 0;
-  std::thread thread_;
-};
 
 const std::string kHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
 const std::string kWord = R"(data: {"choices": [{"delta": {"content": "word "}, "finish_reason": null}]})"
@@ -255,6 +193,37 @@ TEST(ServeBench, AnInterruptedRunKeepsWhatItHas) {
   EXPECT_EQ(summarize(result).completed, 2);
 }
 
+// Whoever has begun by then is answered to the end; nothing is cut off.
+TEST(ServeBench, AfterItsSecondsNoRequestBegins) {
+  TestServerOptions slow;
+  slow.fake.step_ns = kMs;
+  TestServer server(slow);
+  server.write_forever("and on it goes ");
+  ServeLoadOptions options = load_for(server.port());
+  options.clients = 3;
+  options.ignore_eos = true;
+  options.seconds_max = 0.3;
+  std::atomic<int> looks = 0;
+  options.on_progress = [&looks] { ++looks; };
+  const auto conversation = std::make_shared<const Conversation>(short_prompts(1, 20).front());
+  std::atomic<int> made = 0;
+  const auto endless = [&] {
+    ++made;
+    return conversation;
+  };
+  const LoadResult closed = run_load(endless, options);
+  const ServeSummary summary = summarize(closed);
+  EXPECT_FALSE(closed.interrupted);
+  EXPECT_GE(summary.completed, 3);
+  EXPECT_EQ(summary.completed, made);
+  EXPECT_EQ(summary.requests, made);
+  EXPECT_EQ(summary.output_tokens, 20 * summary.completed);
+  EXPECT_GT(looks, 0);
+  EXPECT_TRUE(server.idle_at_baseline());
+  options.rate = 20;
+  EXPECT_LT(summarize(run_load(short_prompts(2000, 2), options)).requests, 2000) << "100 s of arrivals";
+}
+
 TEST(ServeBench, AnInterruptEndsAStreamThatHangs) {
   std::atomic<bool> stop = false;
   AnsweringServer hanging(
@@ -279,12 +248,35 @@ TEST(BenchServeAll, LooksAtStreamsInAWindow) {
   EXPECT_EQ(window.gap_ms.count, 6);
   EXPECT_DOUBLE_EQ(window.gap_ms.max, 20);
   EXPECT_DOUBLE_EQ(window.gap_ms.p50, 10);
+  EXPECT_EQ(p99_of(window), 20);
   EXPECT_EQ(look_at_streams({one}, 60 * kMs, 60 * kMs).tok_s, 0);
+  EXPECT_FALSE(p99_of(look_at_streams({one, two}, 200 * kMs, 300 * kMs))) << "no text, no figure";
   ChatRecord stalled;
   stalled.arrivals = {{10 * kMs, 1}, {100 * kMs, 1}};
   const StreamWindow stall = look_at_streams({stalled}, 20 * kMs, 60 * kMs);
   EXPECT_EQ(stall.tok_s, 0);
   EXPECT_DOUBLE_EQ(stall.gap_ms.max, 90) << "also if it lasts beyond the window";
+}
+
+// Greedy made-up weights repeat a token, here one without text: the streams are there, their text is not.
+TEST(BenchServeAll, WhatNothingWasMeasuredForIsNoFigure) {
+  ServeAllOptions options;
+  options.parts = {ServePart::kLongPrompt};
+  options.source.model_shape = options.decode.model_shape = "tiny";
+  options.choice.device = options.decode.device = "cpu";
+  options.choice.threads = options.decode.threads = 1;
+  options.output_tokens = 600;
+  options.long_prompt = 1000;
+  options.load.temperature = 0;
+  options.load.timeout_ms = kPatienceMs;
+  ::testing::internal::CaptureStdout();
+  const Status status = run_serve_all(options);
+  const std::string out = ::testing::internal::GetCapturedStdout();
+  ASSERT_FALSE(status.ok()) << out;
+  EXPECT_NE(status.error().message.find("between arrivals of four streams, p99, ms: n/a"), std::string::npos)
+      << status.error().message;
+  EXPECT_NE(out.find("n/a  below 100"), std::string::npos) << out;
+  EXPECT_NE(out.find("p99, ms\":null"), std::string::npos) << out;
 }
 
 // The whole list on the smallest checkpoint: every figure is measured, and nothing is lost on the way.
@@ -316,6 +308,8 @@ TEST(BenchServeAll, EveryFigureOfASmallServer) {
         "mixed load without its prefill, % of that"})
     EXPECT_GT(figure(name), 0) << name;
   EXPECT_GE(figure("mixed load of 8 clients, tokens"), 500);
+  EXPECT_EQ(line.at("temperature").to_number<double>(), 1);
+  EXPECT_FALSE(line.contains("problems"));
   EXPECT_EQ(figure("mixed load, requests that failed"), 0);
   EXPECT_EQ(figure("mixed load, pages that did not come back"), 0);
 }

@@ -165,5 +165,22 @@ TEST(Completion, BrokenUtf8IsReplacedOnce) {
   EXPECT_EQ(text_at(body, "choices.0.text"), "x\xef\xbf\xbd");
 }
 
+// The smallest numbers that a field takes, some of which no float holds: an answer, not a failure of the device.
+TEST(Completion, TinyNumbersOverflowNothing) {
+  TestServerOptions options;
+  options.scripted = false;
+  options.fake.full_logits = true;
+  TestServer server(options);
+  json::array ids;
+  for (int i = 20; i < 400; ++i) ids.push_back(i);
+  for (const char* name : {"temperature", "top_p", "min_p", "repetition_penalty"}) {
+    for (const double value : {1e-320, 1e-300, 1e-40, 1e-30}) {
+      const TestAnswer answer =
+          completion(server.port(), {{"prompt", ids}, {"max_tokens", 8}, {"logit_bias", {{"20", 100}}}, {name, value}});
+      EXPECT_EQ(answer.status, 200) << name << " " << value << ": " << answer.body;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace boreas

@@ -5,6 +5,8 @@
 
 #include <optional>
 
+#include "apps/memory_report.h"
+
 namespace boreas {
 namespace {
 
@@ -52,6 +54,38 @@ TEST(ServeFlags, StepsOfFewTokensAreRefused) {
   EXPECT_EQ(parsed("--max-num-batched-tokens 3")->engine.step_tokens_max, kStepTokensMin);
   for (const char* refused : {"2", "1", "0", "-1", "1048577"})
     EXPECT_FALSE(parsed(std::string("--max-num-batched-tokens ") + refused)) << refused;
+}
+
+// As many rows in a step as sequences that were asked for; a GPU takes more than 8 in several launches.
+TEST(ServeFlags, SequencesThatRunAtOnce) {
+  const ServeFlags given = parsed("--max-num-seqs 20").value(), not_given = parsed("").value();
+  EXPECT_EQ(given.engine.running_max, 20);
+  EXPECT_EQ(device_choice(given).sequence_slots, 20);
+  EXPECT_EQ(gpu_options(device_choice(given), 0).rows_max, 20);
+  EXPECT_EQ(not_given.engine.running_max, 64);
+  EXPECT_EQ(gpu_options(device_choice(not_given), 0).rows_max, CudaExecutorOptions{}.rows_max);
+  const ServeFlags few_tokens = parsed("--max-num-seqs 20 --max-num-batched-tokens 6").value();
+  EXPECT_EQ(gpu_options(device_choice(few_tokens), 0).rows_max, 6) << "tokens_max is no less than rows_max";
+  for (const char* refused : {"0", "-1", "4097", "many"})
+    EXPECT_FALSE(parsed(std::string("--max-num-seqs ") + refused)) << refused;
+}
+
+TEST(ServeFlags, FewerSequencesThanAskedForAreExplained) {
+  ExecutorInfo info;
+  info.name = "cuda";
+  info.device = "a GPU";
+  info.sequence_slots = info.rows_max = 64;
+  info.tokens_max = 8192;
+  EXPECT_EQ(describe_running(info, 8, 0, 0),
+            "8 sequences at once; others wait; --max-num-seqs raises that, at more launches a step");
+  EXPECT_EQ(describe_running(info, 20, 20, 0), "20 sequences at once; others wait; 3 launches of up to 8 a step");
+  EXPECT_NE(describe_running(info, 6, 64, 8).find("--max-num-seqs 64 is 6 here: a step has 8 tokens"),
+            std::string::npos);
+  info.rows_max = 8;
+  EXPECT_NE(describe_running(info, 8, 64, 0).find("--max-num-seqs 64 is 8 here: a GPU takes no more rows"),
+            std::string::npos);
+  info.name = "cpu";
+  EXPECT_EQ(describe_running(info, 64, 0, 0), "64 sequences at once; others wait");
 }
 
 TEST(ServeFlags, SecondsAreNumbers) {

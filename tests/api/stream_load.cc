@@ -6,16 +6,12 @@
 // The clients look every 2 ms: a client that sleeps until a packet comes is woken by the server's own system call here,
 // which no client on another machine costs. What the kernel does to receive is still counted, as it happens within
 // send.
-#include <fcntl.h>
-#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -27,6 +23,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/resident_memory.h"
+#include "child_process.h"
 #include "test_client.h"
 
 namespace boreas {
@@ -35,38 +33,6 @@ namespace {
 using Steady = std::chrono::steady_clock;
 
 double seconds_since(Steady::time_point begin) { return std::chrono::duration<double>(Steady::now() - begin).count(); }
-
-struct Child {
-  pid_t pid = -1;
-  int input = -1;
-  uint16_t port = 0;
-};
-
-Child start(std::vector<std::string> arguments) {
-  int input[2];
-  int output[2];
-  if (::pipe(input) != 0 || ::pipe(output) != 0) std::exit(1);
-  Child child;
-  child.pid = ::fork();
-  if (child.pid == 0) {
-    ::dup2(input[0], STDIN_FILENO);
-    ::dup2(output[1], STDOUT_FILENO);
-    for (const int fd : {input[0], input[1], output[0], output[1]}) ::close(fd);
-    std::vector<char*> argv;
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    ::execv(argv[0], argv.data());
-    ::_exit(127);
-  }
-  ::close(input[0]);
-  ::close(output[1]);
-  child.input = input[1];
-  std::string line;
-  char byte;
-  while (::read(output[0], &byte, 1) == 1 && byte != '\n') line += byte;
-  child.port = static_cast<uint16_t>(std::atoi(line.c_str()));
-  return child;
-}
 
 // CPU seconds of a process or one of its threads, from its stat file.
 double cpu_seconds(const std::string& directory) {
@@ -92,12 +58,7 @@ double http_thread_cpu_seconds(pid_t pid) {
   return sum;
 }
 
-double resident_mb(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/statm");
-  double pages = 0;
-  file >> pages >> pages;
-  return pages * static_cast<double>(::sysconf(_SC_PAGESIZE)) / 1e6;
-}
+double resident_mb(pid_t pid) { return static_cast<double>(resident_bytes(std::to_string(pid))) / 1e6; }
 
 // Counted by the server: what a client gets in one event may be several tokens.
 double generated_tokens(uint16_t port) {
@@ -180,19 +141,20 @@ int run(int argc, char** argv) {
     if (flag == "--waiting") waiting = true;
   }
   const std::string count = std::to_string(streams_wanted);
-  Child server = start({argv[1], "--forever", "--step-us", waiting ? "1000000" : step_us, "--slots",
-                        waiting ? "1" : count, "--waiting", count});
-  const std::string pid = std::to_string(server.pid);
+  ChildProcess server({argv[1], "--forever", "--step-us", waiting ? "1000000" : step_us, "--slots",
+                       waiting ? "1" : count, "--waiting", count});
+  const auto port = static_cast<uint16_t>(std::atoi(server.read_line().c_str()));
+  const std::string pid = std::to_string(server.pid());
   // One request first: what a first request allocates once is not the streams'.
-  post(server.port, "/v1/completions", R"({"prompt":"a","max_tokens":1})");
-  const double memory_before = resident_mb(server.pid);
+  post(port, "/v1/completions", R"({"prompt":"a","max_tokens":1})");
+  const double memory_before = resident_mb(server.pid());
   const std::string body =
       R"({"messages":[{"role":"user","content":")" + std::string(300, 'x') + R"("}],"max_tokens":3500,"stream":true})";
   const std::string request = post_text("/v1/chat/completions", body);
   std::vector<Stream> streams(static_cast<size_t>(streams_wanted));
   const int poller = ::epoll_create1(0);
   for (size_t i = 0; i < streams.size(); ++i) {
-    streams[i].fd = connect_stream(server.port, request);
+    streams[i].fd = connect_stream(port, request);
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = i;
@@ -202,27 +164,24 @@ int run(int argc, char** argv) {
   read_streams(poller, streams, 3, false, warm);
   Reading reading;
   const double cpu_before = cpu_seconds("/proc/" + pid);
-  const double http_before = http_thread_cpu_seconds(server.pid);
-  const double tokens_before = generated_tokens(server.port);
+  const double http_before = http_thread_cpu_seconds(server.pid());
+  const double tokens_before = generated_tokens(port);
   const Steady::time_point begin = Steady::now();
   read_streams(poller, streams, seconds, true, reading);
   const double elapsed = seconds_since(begin);
-  const double tokens = std::max(1.0, generated_tokens(server.port) - tokens_before);
+  const double tokens = std::max(1.0, generated_tokens(port) - tokens_before);
   const double cpu = (cpu_seconds("/proc/" + pid) - cpu_before) / elapsed * 100;
-  const double http = (http_thread_cpu_seconds(server.pid) - http_before) / elapsed * 100;
+  const double http = (http_thread_cpu_seconds(server.pid()) - http_before) / elapsed * 100;
   std::printf(
       "{\"bench\": \"stream_load\", \"streams\": %d, \"waiting\": %s, \"tok_s\": %.0f, \"cpu_percent\": %.1f, "
       "\"us_per_token\": %.2f, \"http_cpu_percent\": %.1f, \"http_us_per_token\": %.2f, \"rss_added_mb\": %.1f, "
       "\"gap_ms_p50\": %.1f, "
       "\"gap_ms_p99\": %.1f}\n",
       streams_wanted, waiting ? "true" : "false", tokens / elapsed, cpu, cpu / 100 * elapsed / tokens * 1e6, http,
-      http / 100 * elapsed / tokens * 1e6, resident_mb(server.pid) - memory_before, quantile(reading.gaps_ms, 0.5),
+      http / 100 * elapsed / tokens * 1e6, resident_mb(server.pid()) - memory_before, quantile(reading.gaps_ms, 0.5),
       quantile(reading.gaps_ms, 0.99));
   std::fflush(stdout);
-  ::close(server.input);
-  ::kill(server.pid, SIGKILL);
-  ::waitpid(server.pid, nullptr, 0);
-  ::_exit(0);
+  return 0;
 }
 
 }  // namespace

@@ -3,15 +3,9 @@
 #include "apps/eval_client.h"
 
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <thread>
 
 #include "apps/eval_run.h"
+#include "tests/api/answering_server.h"
 #include "tests/api/test_server.h"
 
 namespace boreas {
@@ -34,51 +28,6 @@ RunOptions options_for(uint16_t port) {
   options.show_progress = false;
   return options;
 }
-
-// Answers every connection's first bytes with the same ones, then closes it.
-class RudeServer {
- public:
-  RudeServer(std::string answer, bool keeps_silent) : answer_(std::move(answer)), silent_(keeps_silent) {
-    fd_ = ::socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    if (::bind(fd_, reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(fd_, 16) != 0) ADD_FAILURE();
-    ::getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size);
-    port_ = ntohs(address.sin_port);
-    thread_ = std::thread([this] { serve(); });
-  }
-  ~RudeServer() {
-    stop_ = true;
-    thread_.join();
-    ::close(fd_);
-  }
-  uint16_t port() const { return port_; }
-
- private:
-  void serve() {
-    std::vector<int> kept;
-    while (!stop_) {
-      pollfd state{fd_, POLLIN, 0};
-      if (::poll(&state, 1, 10) <= 0) continue;
-      const int client = ::accept(fd_, nullptr, nullptr);
-      char bytes[64 << 10];
-      if (::recv(client, bytes, sizeof(bytes), 0) < 0) ADD_FAILURE();
-      if (::send(client, answer_.data(), answer_.size(), MSG_NOSIGNAL) < 0) ADD_FAILURE();
-      if (silent_) kept.push_back(client);
-      else ::close(client);
-    }
-    for (const int client : kept) ::close(client);
-  }
-
-  const std::string answer_;
-  const bool silent_;
-  int fd_ = -1;
-  uint16_t port_ = 0;
-  std::atomic<bool> stop_ = false;
-  std::thread thread_;
-};
 
 TEST(EvalClient, TargetsAreReadOrRefused) {
   const Result<HttpTarget> plain = parse_target("http://localhost:8000");
@@ -179,7 +128,9 @@ TEST(EvalClient, TheKeyIsSent) {
 
 TEST(EvalClient, AServerThatIsNotThereEndsTheRun) {
   uint16_t port = 0;
-  { port = RudeServer("", false).port(); }
+  {
+    port = AnsweringServer([](int) { return std::string(); }).port();
+  }
   EvalSet set{"some.jsonl", {}};
   for (int i = 0; i < 8; ++i) set.items.push_back(item(std::to_string(i), R"({"type": "number", "value": 1})"));
   const std::vector<EvalSet> sets{set};
@@ -189,7 +140,7 @@ TEST(EvalClient, AServerThatIsNotThereEndsTheRun) {
 }
 
 TEST(EvalClient, SilenceIsATimeoutOfThatPrompt) {
-  RudeServer server("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{", true);
+  AnsweringServer server([&](int) { return "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{"; }, true);
   EvalSet set{"some.jsonl", {}};
   set.items.push_back(item("a", R"({"type": "number", "value": 1})"));
   const std::vector<EvalSet> sets{set};
@@ -206,7 +157,7 @@ TEST(EvalClient, NonsenseInsteadOfHttpIsAnError) {
                                     std::string("HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nshort"),
                                     "HTTP/1.1 200 OK\r\nX: " + std::string(1 << 20, 'x'),
                                     std::string("HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n")}) {
-    RudeServer server(answer, false);
+    AnsweringServer server([&](int) { return answer; });
     HttpClient client(target_at(server.port()), 5'000);
     const Result<HttpReply> reply = client.get("/models");
     EXPECT_FALSE(reply.ok()) << answer.substr(0, 60);

@@ -41,8 +41,9 @@ std::string list_of(const std::vector<MemoryUse>& uses, const CudaExecutorOption
   return list + "a reserve of " + gigabytes(options.reserve_bytes);
 }
 
+// context_asked: 0: the context is as short as can be already.
 Error does_not_fit(const std::vector<MemoryUse>& uses, const CudaExecutorOptions& options, const ModelConfig& config,
-                   const std::string& device, int64_t memory_free, int64_t pages_min) {
+                   int32_t context_asked, const std::string& device, int64_t memory_free, int64_t pages_min) {
   int64_t needed = options.reserve_bytes + pages_min, prefill = 0;
   for (const MemoryUse& use : uses) {
     needed += use.bytes;
@@ -52,11 +53,13 @@ Error does_not_fit(const std::vector<MemoryUse>& uses, const CudaExecutorOptions
   std::string message = "the model does not fit: " + device + " has " + gigabytes(memory_free) + " free, " +
                         gigabytes(needed) + " are needed (" + list_of(uses, options) + ", the fewest KV pages " +
                         gigabytes(pages_min) + "), " + gigabytes(missing) + " are missing";
-  if (missing < prefill)
-    message += "; the prefill workspace is smaller with --max-num-batched-tokens below " +
-               std::to_string(options.tokens_max) + " or --max-model-len below " +
-               std::to_string(positions_wanted(config, options));
-  else message += "; no flag saves so much: it takes a GPU with more free memory";
+  if (missing < prefill) {
+    message +=
+        "; the prefill workspace is smaller with --max-num-batched-tokens below " + std::to_string(options.tokens_max);
+    if (context_asked > 0) message += " or --max-model-len below " + std::to_string(positions_wanted(config, options));
+  } else {
+    message += "; no flag saves so much: it takes a GPU with more free memory";
+  }
   return Error{message, "memory"};
 }
 
@@ -135,14 +138,17 @@ FixedBytes fixed_bytes(const ModelConfig& config, const CompiledShape& shape, co
   return bytes;
 }
 
-// Decides plan.pools and fills plan.info.memory.
-Status share_memory(ExecutorPlan& plan, const ModelConfig& config, bool with_prefill, int32_t context_asked,
-                    const std::string& device, int64_t memory_free) {
+// What pages get of the device beside everything else, for a context of so many positions.
+struct Shares {
+  std::vector<MemoryUse> uses;  // without pages
+  int64_t left = 0;
+};
+Shares shares_of(const ExecutorPlan& plan, const ModelConfig& config, bool with_prefill, int64_t memory_free) {
   const CudaExecutorOptions& options = plan.options;
   const FixedBytes& fixed = plan.fixed;
-  std::vector<MemoryUse>& uses = plan.info.memory;
-  const auto use = [&uses](const char* what, int64_t bytes) {
-    if (bytes > 0) uses.push_back({what, bytes});
+  Shares shares;
+  const auto use = [&shares](const char* what, int64_t bytes) {
+    if (bytes > 0) shares.uses.push_back({what, bytes});
   };
   use("weights", fixed.weights + fixed.norms);
   if (with_prefill)
@@ -151,22 +157,58 @@ Status share_memory(ExecutorPlan& plan, const ModelConfig& config, bool with_pre
   use("hops", fixed.hops);
   use("logits, tokens, page tables", fixed.logits + fixed.slot_tokens + fixed.page_tables);
   use("traces", fixed.task_times + fixed.worker_times);
-  int64_t left = memory_free - options.reserve_bytes;
-  for (const MemoryUse& one : uses) left -= one.bytes;
+  shares.left = memory_free - options.reserve_bytes;
+  for (const MemoryUse& one : shares.uses) shares.left -= one.bytes;
+  return shares;
+}
+
+// Decides plan.pools and fills plan.info.memory, for plan.options.context_max.
+Status share_memory(ExecutorPlan& plan, const ModelConfig& config, bool with_prefill, int32_t context_asked,
+                    const std::string& device, int64_t memory_free) {
+  const CudaExecutorOptions& options = plan.options;
+  Shares shares = shares_of(plan, config, with_prefill, memory_free);
+  const int64_t left = shares.left;
   const int64_t full = page_bytes_full(config), sliding = page_bytes_sliding(config);
   const bool exact = options.pages_full > 0;
   const int64_t pages_min = exact ? options.pages_full * full + options.pages_sliding * sliding : full + 2 * sliding;
-  if (left < pages_min) return does_not_fit(uses, options, config, device, memory_free, pages_min);
+  if (left < pages_min)
+    return does_not_fit(shares.uses, options, config, context_asked, device, memory_free, pages_min);
   if (!exact && options.kv_bytes > left)
     return Error{"KV memory of " + gigabytes(options.kv_bytes) + " does not fit: " + device + " has " +
-                     gigabytes(left) + " left beside " + list_of(uses, options) + "; give --kv-cache-memory-bytes " +
-                     std::to_string(left) + " or less, or leave it out",
+                     gigabytes(left) + " left beside " + list_of(shares.uses, options) +
+                     "; give --kv-cache-memory-bytes " + std::to_string(left) + " or less, or leave it out",
                  "kv_bytes"};
   const int64_t kv_bytes = options.kv_bytes > 0 ? options.kv_bytes : left;
   ASSIGN_OR_RETURN(plan.pools, split_pages(config, options, kv_bytes, context_asked));
+  plan.info.memory = std::move(shares.uses);
+  const auto use = [&plan](const char* what, int64_t bytes) {
+    if (bytes > 0) plan.info.memory.push_back({what, bytes});
+  };
   use("KV pages, full attention", plan.pools.full * full);
   use("KV pages, sliding window", plan.pools.sliding * sliding);
   return Ok{};
+}
+
+// The same for the longest context that fits beside the prefill workspace that it needs: the shorter, the more room
+// there is for pages, so a search in pages finds it. Error: as for a context of one page.
+Status share_memory_as_fits(ExecutorPlan& plan, const ModelConfig& config, bool with_prefill, const std::string& device,
+                            int64_t memory_free) {
+  const int32_t context_max = plan.options.context_max;
+  const auto share = [&](int32_t pages) {
+    plan.options.context_max = std::min(pages * kPagePositions, context_max);
+    return share_memory(plan, config, with_prefill, 0, device, memory_free);
+  };
+  const auto fits = [&](int32_t pages) {
+    return share(pages).ok() && plan.pools.context_max == plan.options.context_max;
+  };
+  int32_t good = 1, bad = static_cast<int32_t>(ceil_div(context_max, kPagePositions)) + 1;
+  if (fits(bad - 1)) return Ok{};
+  RETURN_IF_ERROR(share(good));
+  while (bad - good > 1) {
+    const int32_t middle = good + (bad - good) / 2;
+    (fits(middle) ? good : bad) = middle;
+  }
+  return share(good);
 }
 
 void fill_info(ExecutorPlan& plan, const ModelConfig& config, bool with_prefill, const std::string& device) {
@@ -211,7 +253,9 @@ Result<ExecutorPlan> plan_executor(const ModelConfig& config, const DeviceSpec& 
       PageTables(options.sequence_slots, static_cast<int32_t>(pages_full), sliding_pages_per_slot(config, plan.options),
                  config.sliding_layers() > 0 ? config.window : 0);
   plan.fixed = fixed_bytes(config, shape, plan.layout, plan.programs, options, plan.page_tables.bytes());
-  RETURN_IF_ERROR(share_memory(plan, config, with_prefill, asked, device, memory_free));
+  if (asked > 0 || options.pages_full > 0)
+    RETURN_IF_ERROR(share_memory(plan, config, with_prefill, asked, device, memory_free));
+  else RETURN_IF_ERROR(share_memory_as_fits(plan, config, with_prefill, device, memory_free));
   fill_info(plan, config, with_prefill, device);
   return plan;
 }

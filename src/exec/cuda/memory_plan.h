@@ -28,7 +28,7 @@ Result<PagePools> split_pages(const ModelConfig& config, const CudaExecutorOptio
                               int32_t context_asked);
 
 struct ExecutorPlan {
-  CudaExecutorOptions options;  // rows_max no more than slots, context_max what the kernel's page lists hold
+  CudaExecutorOptions options;  // rows_max no more than slots, context_max what fits and the kernel's page lists hold
   WeightLayout layout;
   ProgramSet programs;
   PageTables page_tables;
@@ -36,8 +36,9 @@ struct ExecutorPlan {
   PagePools pools;
   ExecutorInfo info;
 };
-// with_prefill: the device has prefill kernels. Error: an option out of range, a program that does not verify; what
-// does not fit into memory_free, by how much, and which flag of `boreas serve` helps.
+// with_prefill: the device has prefill kernels. Without a context_max in the options the context is the longest that
+// fits together with the prefill workspace that it needs. Error: an option out of range, a program that does not
+// verify; what does not fit into memory_free, by how much, and which flag of `boreas serve` helps.
 Result<ExecutorPlan> plan_executor(const ModelConfig& config, const DeviceSpec& spec, const CompiledShape& shape,
                                    const CudaExecutorOptions& options, bool with_prefill, const std::string& device,
                                    int64_t memory_free);

@@ -118,6 +118,62 @@ TEST(MemoryPlan, AContextThatWasAskedForMustFit) {
   EXPECT_TRUE(setup.make().ok());
 }
 
+// The workspace grows with steps and context, and what it takes the pages lack: the context is the longest with which
+// both fit, and a few pages more do not.
+TEST(MemoryPlan, TheContextThatFitsCountsThePrefillWorkspaceItNeeds) {
+  const ModelConfig north = model_shape("north").value();
+  for (const int64_t memory_gb : {63, 66}) {
+    int32_t context_before = INT32_MAX;
+    for (const int32_t tokens_max : {512, 8192}) {
+      DeviceSpec spec = h100_spec();
+      spec.memory_bytes = memory_gb * 1'000'000'000;
+      CudaExecutorOptions options;
+      options.sequence_slots = 8;
+      options.tokens_max = tokens_max;
+      const Result<ExecutorInfo> plan = plan_cuda_memory(north, spec, options);
+      const std::string name = std::to_string(memory_gb) + " GB, steps of " + std::to_string(tokens_max);
+      if (!plan.ok()) {
+        EXPECT_TRUE(has(plan.error().message, "--max-num-batched-tokens below")) << name << plan.error().message;
+        EXPECT_FALSE(has(plan.error().message, "--max-model-len")) << name << ": it is as short as can be";
+        context_before = 0;
+        continue;
+      }
+      std::printf("%s: context %d\n", name.c_str(), plan->context_max);
+      EXPECT_LE(plan->context_max, context_before) << name;
+      context_before = plan->context_max;
+      EXPECT_EQ(find_use(*plan, "prefill workspace")->bytes, PrefillRunner::bytes(north, tokens_max, plan->context_max))
+          << name;
+      EXPECT_LE(sum_of(plan->memory) + options.reserve_bytes, spec.memory_bytes) << name;
+      options.context_max = plan->context_max;
+      EXPECT_TRUE(plan_cuda_memory(north, spec, options).ok()) << name;
+      // Page tables and programs are as long as asked for, which makes up for a page or two.
+      options.context_max += 4 * kPagePositions;
+      EXPECT_FALSE(plan_cuda_memory(north, spec, options).ok()) << name;
+    }
+  }
+}
+
+TEST(MemoryPlan, AShorterContextIsTakenWhereTheModelsOwnLeavesNoRoom) {
+  WithPrefill setup;
+  setup.options.context_max = 0;
+  ExecutorInfo planned;
+  setup.options.planned = [&](const ExecutorInfo& info) { planned = info; };
+  ASSERT_TRUE(setup.make().ok());
+  const int32_t whole = planned.context_max;
+  const int64_t pages =
+      planned.pages_full * planned.page_bytes_full + planned.pages_sliding * planned.page_bytes_sliding;
+  const int64_t workspace = find_use(planned, "prefill workspace")->bytes;
+  const int64_t least = PrefillRunner::bytes(setup.model->config(), 512, kPagePositions);
+  setup.device.memory_bytes = sum_of(planned.memory) - pages - (workspace - least) / 2;  // not even without pages
+  const Result<std::unique_ptr<Executor>> shorter = setup.make();
+  ASSERT_TRUE(shorter.ok()) << shorter.error().message;
+  EXPECT_LT(planned.context_max, whole);
+  EXPECT_EQ(planned.context_max, (*shorter)->info().context_max);
+  int64_t taken = 0;
+  for (const MemoryUse& use : planned.memory) taken += use.bytes;
+  EXPECT_LE(taken, setup.device.memory_bytes);
+}
+
 TEST(MemoryPlan, TooMuchKvMemorySaysHowMuchIsLeft) {
   WithPrefill setup;
   setup.options.kv_bytes = int64_t{1} << 30;

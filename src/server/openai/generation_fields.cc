@@ -14,8 +14,9 @@ namespace json = boost::json;
 namespace {
 
 constexpr double kPenaltyMax = 10;
-constexpr float kTemperatureGreedy = 1e-5F;  // below: greedy
-constexpr float kTemperatureMin = 0.01F;     // smaller ones are raised to it, or the division would overflow
+constexpr float kTemperatureGreedy = 1e-5F;     // below: greedy
+constexpr float kTemperatureMin = 0.01F;        // smaller ones are raised to it, or the division would overflow
+constexpr float kRepetitionPenaltyMin = 1e-6F;  // likewise; logits of repeated tokens are huge with it already
 constexpr float kBiasMax = 100;
 constexpr int64_t kInt64Min = std::numeric_limits<int64_t>::min();
 constexpr int64_t kInt64Max = std::numeric_limits<int64_t>::max();
@@ -71,6 +72,7 @@ void read_numbers(FieldReader& reader, const RequestRules& rules, SamplingParams
     // An open lower bound stays open when the double is rounded to a float.
     sampling.*field.target = std::max(static_cast<float>(*value), field.range.low_open ? FLT_MIN : -FLT_MAX);
   }
+  sampling.repetition_penalty = std::max(sampling.repetition_penalty, kRepetitionPenaltyMin);
   if (sampling.temperature < kTemperatureGreedy) {
     sampling.temperature = 0;
   } else {
