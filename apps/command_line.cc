@@ -160,9 +160,9 @@ Flag Command::add_number(const std::string& names, std::function<void(double)> t
       names, [take = std::move(take)](const double& value) { take(value); }, help));
 }
 
-Flag Command::add_word(const std::string& names, std::function<void(const std::string&)> take,
+Flag Command::add_word(const std::string& names, const std::function<void(const std::string&)>& take,
                        const std::string& help) const {
-  return Flag(app_->add_option_function<std::string>(names, std::move(take), help));
+  return Flag(app_->add_option_function<std::string>(names, take, help));
 }
 
 Flag Command::add_flag(const std::string& names, bool& value, const std::string& help) const {

@@ -51,7 +51,8 @@ class Command {
   template <class T>
   Flag add_option(const std::string& names, T& value, const std::string& help = "") const;
   Flag add_number(const std::string& names, std::function<void(double)> take, const std::string& help) const;
-  Flag add_word(const std::string& names, std::function<void(const std::string&)> take, const std::string& help) const;
+  Flag add_word(const std::string& names, const std::function<void(const std::string&)>& take,
+                const std::string& help) const;
   // A name behind '!' sets false.
   Flag add_flag(const std::string& names, bool& value, const std::string& help) const;
   Flag add_flag(const std::string& names) const;  // accepted, without effect
