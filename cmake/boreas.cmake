@@ -60,6 +60,12 @@ function(boreas_reuse_headers target)
   endif()
 endfunction()
 
+# Code around tests and benchmarks that is no test itself. With precompiled headers g++ 12 takes its own std::string for out of bounds here too.
+function(boreas_support_code target)
+  boreas_reuse_headers(${target} Boost::json)
+  target_compile_options(${target} PRIVATE ${BOREAS_QUIET_OPTIONS})
+endfunction()
+
 # boreas_library(NAME [DEPENDS targets...] [PRIVATE_DEPENDS targets...] [SUBFOLDERS names...]): static library boreas_NAME of this folder's *.cc
 # files (and of the sub-folders named), without *_test.cc and *_fuzz.cc; its unit tests become NAME_tests.
 function(boreas_library name)
