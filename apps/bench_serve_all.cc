@@ -75,14 +75,19 @@ class ServeAll {
     line_[what] = value;
   }
 
-  Result<std::vector<Conversation>> prompts(const char* kind, int32_t requests, int32_t prompt_tokens, int32_t answer) {
-    const Workload& workload = *find_workload(kind);
+  // A set of prompts with a seed of its own, as long as this server's tokens make them.
+  Result<WorkloadOptions> prompt_set(const Workload& workload, int32_t requests, int32_t prompt_tokens) {
     WorkloadOptions wanted;
     ASSIGN_OR_RETURN(wanted.scale,
                      measure_scale(options_.load.target, options_.load.model, workload, options_.load.timeout_ms));
     wanted.seed = options_.load.seed * 1000 + ++sets_;
     wanted.requests = requests;
     wanted.prompt_tokens = std::min(prompt_tokens, context_max_);
+    return wanted;
+  }
+  Result<std::vector<Conversation>> prompts(const char* kind, int32_t requests, int32_t prompt_tokens, int32_t answer) {
+    const Workload& workload = *find_workload(kind);
+    ASSIGN_OR_RETURN(WorkloadOptions wanted, prompt_set(workload, requests, prompt_tokens));
     wanted.output_tokens = answer;
     return make_conversations(workload, wanted);
   }
@@ -185,12 +190,7 @@ class ServeAll {
     for (const char* kind : kMixedKinds) {
       if (std::string_view(kind) == "agent" && context_max_ < kAgentContext) continue;
       const Workload& workload = *find_workload(kind);
-      WorkloadOptions wanted;
-      ASSIGN_OR_RETURN(wanted.scale,
-                       measure_scale(options_.load.target, options_.load.model, workload, options_.load.timeout_ms));
-      wanted.seed = options_.load.seed * 1000 + ++sets_;
-      wanted.requests = requests;
-      wanted.prompt_tokens = std::min(options_.mixed_prompt, context_max_);
+      ASSIGN_OR_RETURN(WorkloadOptions wanted, prompt_set(workload, requests, options_.mixed_prompt));
       wanted.answer_tokens_max = options_.mixed_answer_max;
       kinds.push_back(make_conversations(workload, wanted));
     }
@@ -280,8 +280,8 @@ StreamWindow look_at_streams(const std::vector<ChatRecord>& records, int64_t fro
   for (const ChatRecord& record : records) {
     for (size_t i = 1; i < record.arrivals.size(); ++i) {
       const Arrival& arrival = record.arrivals[i];
-      if (arrival.at_ns <= from_ns || arrival.at_ns > to_ns) continue;
-      tokens += arrival.tokens;
+      if (arrival.at_ns <= from_ns || record.arrivals[i - 1].at_ns >= to_ns) continue;
+      if (arrival.at_ns <= to_ns) tokens += arrival.tokens;  // else a stall beyond the window
       gaps.push_back({static_cast<double>(arrival.at_ns - record.arrivals[i - 1].at_ns) / 1e6});
     }
   }

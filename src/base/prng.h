@@ -12,31 +12,33 @@ namespace boreas {
 struct Philox4x32 {
   // 10 rounds over a 128-bit counter with a 64-bit key.
   static constexpr std::array<uint32_t, 4> generate(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
-    for (int round = 0; round < 10; ++round) {
-      const uint64_t product0 = uint64_t{0xD2511F53u} * counter[0];
-      const uint64_t product1 = uint64_t{0xCD9E8D57u} * counter[2];
-      counter = {static_cast<uint32_t>(product1 >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(product1),
-                 static_cast<uint32_t>(product0 >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(product0)};
-      key[0] += 0x9E3779B9u;
-      key[1] += 0xBB67AE85u;
+    for (int i = 0; i < 10; ++i) {
+      round(counter[0], counter[1], counter[2], counter[3], key);
+      bump(key);
     }
     return counter;
   }
   // The same for many counters at once: words[w][i] is word w of counter i, and then of its result.
   template <size_t kCount>
   static constexpr void generate(std::array<std::array<uint32_t, kCount>, 4>& words, std::array<uint32_t, 2> key) {
-    for (int round = 0; round < 10; ++round) {
-      for (size_t i = 0; i < kCount; ++i) {
-        const uint64_t product0 = uint64_t{0xD2511F53u} * words[0][i];
-        const uint64_t product1 = uint64_t{0xCD9E8D57u} * words[2][i];
-        words[0][i] = static_cast<uint32_t>(product1 >> 32) ^ words[1][i] ^ key[0];
-        words[2][i] = static_cast<uint32_t>(product0 >> 32) ^ words[3][i] ^ key[1];
-        words[1][i] = static_cast<uint32_t>(product1);
-        words[3][i] = static_cast<uint32_t>(product0);
-      }
-      key[0] += 0x9E3779B9u;
-      key[1] += 0xBB67AE85u;
+    for (int i = 0; i < 10; ++i) {
+      for (size_t k = 0; k < kCount; ++k) round(words[0][k], words[1][k], words[2][k], words[3][k], key);
+      bump(key);
     }
+  }
+
+ private:
+  static constexpr void round(uint32_t& c0, uint32_t& c1, uint32_t& c2, uint32_t& c3,
+                              const std::array<uint32_t, 2>& key) {
+    const uint64_t product0 = uint64_t{0xD2511F53u} * c0, product1 = uint64_t{0xCD9E8D57u} * c2;
+    c0 = static_cast<uint32_t>(product1 >> 32) ^ c1 ^ key[0];
+    c1 = static_cast<uint32_t>(product1);
+    c2 = static_cast<uint32_t>(product0 >> 32) ^ c3 ^ key[1];
+    c3 = static_cast<uint32_t>(product0);
+  }
+  static constexpr void bump(std::array<uint32_t, 2>& key) {
+    key[0] += 0x9E3779B9u;
+    key[1] += 0xBB67AE85u;
   }
 };
 

@@ -280,6 +280,11 @@ TEST(BenchServeAll, LooksAtStreamsInAWindow) {
   EXPECT_DOUBLE_EQ(window.gap_ms.max, 20);
   EXPECT_DOUBLE_EQ(window.gap_ms.p50, 10);
   EXPECT_EQ(look_at_streams({one}, 60 * kMs, 60 * kMs).tok_s, 0);
+  ChatRecord stalled;
+  stalled.arrivals = {{10 * kMs, 1}, {100 * kMs, 1}};
+  const StreamWindow stall = look_at_streams({stalled}, 20 * kMs, 60 * kMs);
+  EXPECT_EQ(stall.tok_s, 0);
+  EXPECT_DOUBLE_EQ(stall.gap_ms.max, 90) << "also if it lasts beyond the window";
 }
 
 // The whole list on the smallest checkpoint: every figure is measured, and nothing is lost on the way.

@@ -99,6 +99,7 @@ class Traffic {
     executor_ = make_executor(world.model, context_pages + 2, std::max(sliding, 6));
     EngineOptions options;
     options.step_tokens_max = 96;
+    options.decode_percent = 0;  // what is batched with what must not hang on this machine's speed
     const ExecutorInfo& info = executor_->info();
     options.swap_bytes_max = std::max(info.page_bytes_full, info.page_bytes_sliding) * 6;
     core_ = std::make_unique<EngineCore>(*executor_, options, clock_);

@@ -27,9 +27,9 @@ using HostPrefill = std::function<Result<std::unique_ptr<prefill::PrefillKernels
 struct HostDeviceOptions {
   std::string name = "host memory";
   int32_t processors = 128;
-  int64_t memory_bytes = int64_t{1} << 30;
-  bool deferred = true;         // false: everything is done at once
-  HostPrefill prefill_kernels;  // none: prompts take the step's kernel
+  int64_t memory_bytes = int64_t{2} << 30;  // more than the plan keeps in reserve
+  bool deferred = true;                     // false: everything is done at once
+  HostPrefill prefill_kernels;              // none: prompts take the step's kernel
 };
 
 // What the tests look at; outlives the device, which the executor owns.

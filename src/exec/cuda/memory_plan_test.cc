@@ -94,7 +94,7 @@ TEST(MemoryPlan, APrefillThatDoesNotFitNamesItsFlags) {
   EXPECT_TRUE(has(message, "--max-num-batched-tokens below 8192")) << message;
   EXPECT_TRUE(has(message, "--max-model-len below 2048")) << message;
   setup.options.tokens_max = 64;
-  setup.options.context_max = 0;  // what fits
+  setup.options.context_max = 1024;
   const Result<std::unique_ptr<Executor>> smaller = setup.make();
   EXPECT_TRUE(smaller.ok()) << smaller.error().message;
 }

@@ -179,7 +179,7 @@ struct Traced : Cut {
   static constexpr bool kTraced = true;
 };
 // The same, for steps of one row: the constant takes a good part of the code away, which otherwise does not stay in an
-// SM's instruction cache (decision 0006).
+// SM's instruction cache (decision 0007).
 template <class Cut>
 struct OneRow : Cut {
   static constexpr bool kOneRow = true;

@@ -113,7 +113,7 @@ struct StepParams {
   // ---- of the program
   uint32_t slot_offset[kSlots];  // bytes in shared memory
   uint32_t ring_offset;
-  ScratchMap scratch;  // map_scratch(behind the ring, rows_max, page_list_full + page_list_sliding)
+  ScratchMap scratch;  // map_scratch() behind the ring, for rows_max, both page lists and what memory is left
   int32_t ring_chunks, producers;
   int32_t credits[kStreams];                  // chunks on their way at most, by LoadOp::Stream; tuned
   int32_t page_list_full, page_list_sliding;  // entries a row has in the worker's page lists (shared_memory.h)
