@@ -295,7 +295,7 @@ void check_against_cpu(int32_t layers, int32_t window, const std::vector<int32_t
   std::printf("worst relative distance %.5f\n", worst);
 }
 
-using FourWorkers = cuda::Cut<cuda::GoldenShape, 4>;
+using emulation::FourWorkers;
 
 TEST(Megakernel, OneRowEqualsTheCpuExecutor) { check_against_cpu<FourWorkers>(3, 32, {20}, 0); }
 TEST(Megakernel, RaggedRowsEqualTheCpuExecutor) {
