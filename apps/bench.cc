@@ -1,7 +1,6 @@
 // boreas bench: decode figures of an executor (the other benches have files of their own), one JSON line a run. Warm-up
 // first, medians of several runs, and the bytes behind every percentage: what a step really read, and the machine's
 // read bandwidth measured in the same process.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <iostream>
 
@@ -115,47 +114,45 @@ Status run_decodes(const BenchFlags& flags) {
   return Ok{};
 }
 
-void add_common(CLI::App& app, BenchFlags& flags) {
+void add_common(Command app, BenchFlags& flags) {
   add_decode_options(app, flags.setup);
   app.add_option("--threads", flags.setup.threads, "CPU threads, at most one a processor; 0: all processors")
-      ->check(CLI::Range(0, 1024));
-  app.add_option("--runs", flags.runs, "repetitions after warm-up")->check(CLI::Range(1, 1000))->capture_default_str();
+      .between(0, 1024);
+  app.add_option("--runs", flags.runs, "repetitions after warm-up").between(1, 1000).show_default();
   app.add_option("--results", flags.results_dir,
                  "append the line to <machine>.ndjson in this folder, e.g. bench/results");
 }
 
 }  // namespace
 
-void add_bench_command(CLI::App& app, int& exit_code) {
-  CLI::App* bench =
+void add_bench_command(Command app, int& exit_code) {
+  const Command bench =
       app.add_subcommand("bench", "measure decode, prefill, serving, compiling and tokenising; one JSON line each");
-  bench->require_subcommand(1);
+  bench.require_subcommand();
   auto flags = std::make_shared<BenchFlags>();
   auto finish = [&exit_code](const Status& status) {
     if (status.ok()) return;
     std::cerr << "boreas bench: " << status.error().message << "\n";
     exit_code = 1;
   };
-  add_host_benches(*bench, finish);
-  add_prefill_bench(*bench, finish);
-  add_serve_bench(*bench, finish);
-  add_tune_bench(*bench, finish);
-  CLI::App* decode = bench->add_subcommand("decode", "tokens a second at a batch size and context");
-  add_common(*decode, *flags);
-  decode->add_option("--batch", flags->batches, "rows; several, as in 1,2,4,8, make a table")
-      ->check(CLI::Range(1, 64))
-      ->delimiter(',')
-      ->capture_default_str();
-  decode->add_option("--context", flags->contexts, "positions before the first step, filled with seeded values")
-      ->check(CLI::Range(1, 1 << 20))
-      ->delimiter(',')
-      ->capture_default_str();
-  decode->add_option("--steps", flags->setup.steps, "tokens a row and run")
-      ->check(CLI::Range(1, 100000))
-      ->capture_default_str();
-  decode->add_flag("--same-token", flags->setup.same_token,
-                   "all rows start from one token and seed, so that they hit the same experts");
-  decode->callback([=] { finish(run_decodes(*flags)); });
+  add_host_benches(bench, finish);
+  add_prefill_bench(bench, finish);
+  add_serve_bench(bench, finish);
+  add_tune_bench(bench, finish);
+  const Command decode = bench.add_subcommand("decode", "tokens a second at a batch size and context");
+  add_common(decode, *flags);
+  decode.add_option("--batch", flags->batches, "rows; several, as in 1,2,4,8, make a table")
+      .between(1, 64)
+      .separated_by(',')
+      .show_default();
+  decode.add_option("--context", flags->contexts, "positions before the first step, filled with seeded values")
+      .between(1, 1 << 20)
+      .separated_by(',')
+      .show_default();
+  decode.add_option("--steps", flags->setup.steps, "tokens a row and run").between(1, 100000).show_default();
+  decode.add_flag("--same-token", flags->setup.same_token,
+                  "all rows start from one token and seed, so that they hit the same experts");
+  decode.callback([=] { finish(run_decodes(*flags)); });
 }
 
 }  // namespace boreas

@@ -33,19 +33,19 @@ int32_t first_sliding_page(int32_t position, int32_t window) {
 
 }  // namespace
 
-void add_decode_options(CLI::App& command, DecodeSetup& setup) {
+void add_decode_options(Command command, DecodeSetup& setup) {
   command.add_option("--model", setup.model,
                      "checkpoint directory or hub id; without it, dummy weights of --model-shape");
-  command.add_option("--model-shape", setup.model_shape, "shape for dummy weights")->capture_default_str();
+  command.add_option("--model-shape", setup.model_shape, "shape for dummy weights").show_default();
   command
       .add_option("--load-format", setup.load_format,
                   "auto, or dummy for made-up weights of --model's shape; without --model they are made up in any case")
-      ->check(CLI::IsMember({"auto", "dummy"}));
+      .one_of({"auto", "dummy"});
   command.add_option("--temperature", setup.temperature, "of the rows' sampling; 0: greedy")
-      ->check(CLI::Range(0.0, 2.0))
-      ->capture_default_str();
-  command.add_option("--top-p", setup.top_p)->check(CLI::Range(0.001, 1.0))->capture_default_str();
-  command.add_option("--device", setup.device, "cpu, cuda or cuda:INDEX")->capture_default_str();
+      .between(0.0, 2.0)
+      .show_default();
+  command.add_option("--top-p", setup.top_p, "of the rows' sampling").between(0.001, 1.0).show_default();
+  command.add_option("--device", setup.device, "cpu, cuda or cuda:INDEX").show_default();
 }
 
 Result<DecodeStack> make_decode_stack(const DecodeSetup& setup, int32_t positions) {

@@ -1,7 +1,6 @@
 // A decode loop over an executor with filled pages: what `boreas bench decode` measures and `boreas trace` looks into.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -9,6 +8,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "command_line.h"
 #include "exec/cuda/cuda_executor.h"
 #include "exec/executor.h"
 #include "model/model.h"
@@ -32,7 +32,7 @@ struct DecodeSetup {
 };
 
 // Flags of all that decode: model, its shape, where its weights come from, device.
-void add_decode_options(CLI::App& command, DecodeSetup& setup);
+void add_decode_options(Command command, DecodeSetup& setup);
 
 // Model and executor with pages for `positions` of every row; dummy weights have values on the host only if the
 // executor reads them there.

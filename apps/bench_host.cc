@@ -119,23 +119,24 @@ Status run_tokenizer(const TokenizerFlags& flags) {
 
 }  // namespace
 
-void add_host_benches(CLI::App& bench, const std::function<void(const Status&)>& finish) {
+void add_host_benches(Command bench, const std::function<void(const Status&)>& finish) {
   auto plan_flags = std::make_shared<PlanFlags>();
-  CLI::App* plan = bench.add_subcommand("plan", "compile and prove the programs of batch 1 to --batch-max for an H200");
-  plan->add_option("--model-shape", plan_flags->model_shape)->capture_default_str();
-  plan->add_option("--batch-max", plan_flags->batch_max)->check(CLI::Range(1, 8))->capture_default_str();
-  plan->add_option("--threads", plan_flags->threads)->check(CLI::Range(1, 64))->capture_default_str();
-  plan->add_option("--runs", plan_flags->runs)->check(CLI::Range(1, 100))->capture_default_str();
-  plan->add_option("--results", plan_flags->results_dir, "append the line to <machine>.ndjson in this folder");
-  plan->callback([=] { finish(run_plan(*plan_flags)); });
+  const Command plan =
+      bench.add_subcommand("plan", "compile and prove the programs of batch 1 to --batch-max for an H200");
+  plan.add_option("--model-shape", plan_flags->model_shape).show_default();
+  plan.add_option("--batch-max", plan_flags->batch_max).between(1, 8).show_default();
+  plan.add_option("--threads", plan_flags->threads).between(1, 64).show_default();
+  plan.add_option("--runs", plan_flags->runs).between(1, 100).show_default();
+  plan.add_option("--results", plan_flags->results_dir, "append the line to <machine>.ndjson in this folder");
+  plan.callback([=] { finish(run_plan(*plan_flags)); });
 
   auto text_flags = std::make_shared<TokenizerFlags>();
-  CLI::App* tokenizer = bench.add_subcommand("tokenizer", "megabytes of text a second on one core");
-  tokenizer->add_option("directory", text_flags->directory, "with tokenizer.json")->required();
-  tokenizer->add_option("files", text_flags->files, "text to encode")->required();
-  tokenizer->add_option("--runs", text_flags->runs)->check(CLI::Range(1, 100))->capture_default_str();
-  tokenizer->add_option("--results", text_flags->results_dir, "append the line to <machine>.ndjson in this folder");
-  tokenizer->callback([=] { finish(run_tokenizer(*text_flags)); });
+  const Command tokenizer = bench.add_subcommand("tokenizer", "megabytes of text a second on one core");
+  tokenizer.add_option("directory", text_flags->directory, "with tokenizer.json").required();
+  tokenizer.add_option("files", text_flags->files, "text to encode").required();
+  tokenizer.add_option("--runs", text_flags->runs).between(1, 100).show_default();
+  tokenizer.add_option("--results", text_flags->results_dir, "append the line to <machine>.ndjson in this folder");
+  tokenizer.callback([=] { finish(run_tokenizer(*text_flags)); });
 }
 
 }  // namespace boreas

@@ -123,26 +123,24 @@ Status run_prefills(const PrefillFlags& flags) {
 
 }  // namespace
 
-void add_prefill_bench(CLI::App& bench, const std::function<void(const Status&)>& finish) {
+void add_prefill_bench(Command bench, const std::function<void(const Status&)>& finish) {
   auto flags = std::make_shared<PrefillFlags>();
-  CLI::App* prefill = bench.add_subcommand("prefill", "time to the first token of prompts; a JSON line a case");
-  add_decode_options(*prefill, flags->setup);
-  prefill->add_option("--threads", flags->setup.threads, "CPU threads, at most one a processor; 0: all processors")
-      ->check(CLI::Range(0, 1024));
-  prefill->add_option("--runs", flags->runs, "repetitions after warm-up")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  prefill->add_option("--results", flags->results_dir,
-                      "append the lines to <machine>.ndjson in this folder, e.g. bench/results");
-  prefill->add_option("--tokens", flags->tokens, "prompt length; several, as in 2048,8192")
-      ->check(CLI::Range(1, 1 << 20))
-      ->delimiter(',')
-      ->capture_default_str();
-  prefill->add_option("--batch", flags->batches, "prompts side by side; several, as in 1,4")
-      ->check(CLI::Range(1, 64))
-      ->delimiter(',')
-      ->capture_default_str();
-  prefill->callback([=] { finish(run_prefills(*flags)); });
+  const Command prefill = bench.add_subcommand("prefill", "time to the first token of prompts; a JSON line a case");
+  add_decode_options(prefill, flags->setup);
+  prefill.add_option("--threads", flags->setup.threads, "CPU threads, at most one a processor; 0: all processors")
+      .between(0, 1024);
+  prefill.add_option("--runs", flags->runs, "repetitions after warm-up").between(1, 1000).show_default();
+  prefill.add_option("--results", flags->results_dir,
+                     "append the lines to <machine>.ndjson in this folder, e.g. bench/results");
+  prefill.add_option("--tokens", flags->tokens, "prompt length; several, as in 2048,8192")
+      .between(1, 1 << 20)
+      .separated_by(',')
+      .show_default();
+  prefill.add_option("--batch", flags->batches, "prompts side by side; several, as in 1,4")
+      .between(1, 64)
+      .separated_by(',')
+      .show_default();
+  prefill.callback([=] { finish(run_prefills(*flags)); });
 }
 
 }  // namespace boreas

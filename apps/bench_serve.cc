@@ -208,7 +208,7 @@ Status run_serve_bench(ServeBenchFlags& flags) {
   return measure(flags, *workload, measured);
 }
 
-void declare_server(CLI::App& command, ServeBenchFlags& flags) {
+void declare_server(Command command, ServeBenchFlags& flags) {
   command.add_option("--url", flags.url,
                      "server to measure, as http://host:port; without it one of --model is started");
   command.add_option("--api-key", flags.api_key, "with --url: its key");
@@ -217,33 +217,33 @@ void declare_server(CLI::App& command, ServeBenchFlags& flags) {
                      "checkpoint directory or hub id; with --url the name to ask for (default: the server's first)");
   command.add_option("--model-shape", flags.serve.model_shape, "made-up weights of this shape instead of a checkpoint");
   command.add_option("--load-format", flags.serve.load_format, "auto, or dummy for made-up weights of --model's shape")
-      ->check(CLI::IsMember({"auto", "dummy"}));
+      .one_of({"auto", "dummy"});
   declare_engine_flags(command, flags.serve);
 }
 
-void declare_all(CLI::App& command, ServeBenchFlags& flags) {
-  CLI::Option* all = command.add_flag(
+void declare_all(Command command, ServeBenchFlags& flags) {
+  const Flag all = command.add_flag(
       "--all", flags.all,
       "every figure in a row, of a server in this process: first tokens, decode over HTTP beside decode in process, "
       "streams beside a long prompt, sustained mixed load. --prompt-tokens and --output-tokens make it smaller");
-  all->excludes(command.get_option("--url"));
+  all.excludes(command.flag("--url"));
   std::vector<std::string> names;
   for (const auto& part : kParts) names.push_back(part.first);
   command.add_option("--parts", flags.parts, "with --all: these alone, of first-tokens, decode, long-prompt, mixed")
-      ->delimiter(',')
-      ->check(CLI::IsMember(names))
-      ->needs(all);
+      .separated_by(',')
+      .one_of(names)
+      .needs(all);
   command.add_option("--long-prompt", flags.long_prompt, "with --all: tokens of the prompt beside streams")
-      ->check(CLI::Range(64, 1 << 20))
-      ->needs(all)
-      ->capture_default_str();
+      .between(64, 1 << 20)
+      .needs(all)
+      .show_default();
   command.add_option("--total-tokens", flags.total_tokens, "with --all: generated under mixed load")
-      ->check(CLI::Range(int64_t{100}, int64_t{1} << 40))
-      ->needs(all)
-      ->capture_default_str();
+      .between(int64_t{100}, int64_t{1} << 40)
+      .needs(all)
+      .show_default();
 }
 
-void declare_load(CLI::App& command, ServeBenchFlags& flags) {
+void declare_load(Command command, ServeBenchFlags& flags) {
   constexpr int32_t kTokensMax = 1 << 20;
   std::vector<std::string> names;
   std::string help = "prompts:";
@@ -251,37 +251,35 @@ void declare_load(CLI::App& command, ServeBenchFlags& flags) {
     names.emplace_back(workload.name);
     help += (names.size() > 1 ? "; " : " ") + names.back() + ": " + std::string(workload.about);
   }
-  command.add_option("--workload", flags.workload, help)->check(CLI::IsMember(names))->capture_default_str();
-  CLI::Option* clients = command.add_option("--clients", flags.load.clients,
-                                            "closed loop: so many, each asks again when it has its answer");
-  clients->check(CLI::Range(1, kOpenMax))->capture_default_str();
+  command.add_option("--workload", flags.workload, help).one_of(names).show_default();
+  const Flag clients = command.add_option("--clients", flags.load.clients,
+                                          "closed loop: so many, each asks again when it has its answer");
+  clients.between(1, kOpenMax).show_default();
   command.add_option("--rate", flags.load.rate, "open loop: requests a second, arriving at random (Poisson)")
-      ->check(CLI::Range(0.001, 100000.0))
-      ->excludes(clients);
+      .between(0.001, 100000.0)
+      .excludes(clients);
   command.add_option("--requests", flags.prompts.requests, "how many, each turn of a conversation one")
-      ->check(CLI::Range(1, 1000000));
-  command.add_option("--warmup", flags.warmup, "requests before that, not measured")
-      ->check(CLI::Range(0, 100000))
-      ->capture_default_str();
-  command.add_option("--seed", flags.prompts.seed, "of prompts, lengths and arrivals")->capture_default_str();
+      .between(1, 1000000);
+  command.add_option("--warmup", flags.warmup, "requests before that, not measured").between(0, 100000).show_default();
+  command.add_option("--seed", flags.prompts.seed, "of prompts, lengths and arrivals").show_default();
   command.add_option("--prompt-tokens", flags.prompts.prompt_tokens, "of (first) prompts instead of the workload's")
-      ->check(CLI::Range(1, kTokensMax));
+      .between(1, kTokensMax);
   command.add_option("--output-tokens", flags.prompts.output_tokens, "of answers instead of the workload's")
-      ->check(CLI::Range(1, kTokensMax));
+      .between(1, kTokensMax);
   command.add_option("--max-tokens", flags.prompts.answer_tokens_max, "caps the workload's answers")
-      ->check(CLI::Range(1, kTokensMax));
+      .between(1, kTokensMax);
   command.add_flag("--ignore-eos", flags.load.ignore_eos, "answers of exactly their length, if the server can do that");
   command
       .add_option("--temperature", flags.temperature,
                   "of all answers; default: 0, for made-up weights 1: greedy ones repeat tokens without text")
-      ->check(CLI::Range(0.0, 2.0));
+      .between(0.0, 2.0);
   command
       .add_option("--seconds", flags.load.seconds_max,
                   "begins no request after so many; with --all: of the mixed load; 0: any")
-      ->check(CLI::Range(0.0, 1e6));
+      .between(0.0, 1e6);
   command.add_option("--timeout", flags.timeout_s, "seconds that a request may take")
-      ->check(CLI::Range(0.001, 1e6))
-      ->capture_default_str();
+      .between(0.001, 1e6)
+      .show_default();
   command.add_option("--results", flags.results_dir,
                      "append the line to <machine>.ndjson in this folder, e.g. bench/results");
 }
@@ -311,14 +309,14 @@ Result<TextScale> measure_scale(const HttpTarget& target, const std::string& mod
   return scale;
 }
 
-void add_serve_bench(CLI::App& bench, const std::function<void(const Status&)>& finish) {
+void add_serve_bench(Command bench, const std::function<void(const Status&)>& finish) {
   auto flags = std::make_shared<ServeBenchFlags>();
   flags->prompts.requests = 32;
-  CLI::App* command = bench.add_subcommand("serve", "time to first token, between tokens and tok/s of a server");
-  declare_server(*command, *flags);
-  declare_load(*command, *flags);
-  declare_all(*command, *flags);
-  command->callback([=] { finish(run_serve_bench(*flags)); });
+  const Command command = bench.add_subcommand("serve", "time to first token, between tokens and tok/s of a server");
+  declare_server(command, *flags);
+  declare_load(command, *flags);
+  declare_all(command, *flags);
+  command.callback([=] { finish(run_serve_bench(*flags)); });
 }
 
 }  // namespace boreas

@@ -1,17 +1,17 @@
 // `boreas bench serve`: what a server does for its clients over HTTP, whosever server it is.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 
 #include "base/result.h"
 #include "bench_serve_workload.h"
+#include "command_line.h"
 #include "eval_client.h"
 
 namespace boreas {
 
 // finish: reports an error and sets the exit code.
-void add_serve_bench(CLI::App& bench, const std::function<void(const Status&)>& finish);
+void add_serve_bench(Command bench, const std::function<void(const Status&)>& finish);
 
 // How many tokens the server makes of a workload's words: two prompts of a token each, by the usage that it tells. The
 // default scale if it tells none. Error: it refuses them or cannot be reached.

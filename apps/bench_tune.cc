@@ -101,26 +101,22 @@ Status run_tune(TuneFlags flags) {
 
 }  // namespace
 
-void add_tune_bench(CLI::App& bench, const std::function<void(const Status&)>& finish) {
-  CLI::App* tune = bench.add_subcommand("tune", "search the megakernel's credits and delays on this GPU");
+void add_tune_bench(Command bench, const std::function<void(const Status&)>& finish) {
+  const Command tune = bench.add_subcommand("tune", "search the megakernel's credits and delays on this GPU");
   const auto flags = std::make_shared<TuneFlags>();
   flags->setup.device = "cuda";
   flags->setup.model_shape = "north";
   flags->setup.context = 8192;
   flags->setup.steps = 24;
-  add_decode_options(*tune, flags->setup);
-  tune->add_option("--batch", flags->setup.batch, "rows")->check(CLI::Range(1, 8))->capture_default_str();
-  tune->add_option("--context", flags->setup.context, "positions before the first step")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  tune->add_option("--steps", flags->setup.steps, "steps a measurement")
-      ->check(CLI::Range(1, 10000))
-      ->capture_default_str();
-  tune->add_option("--rounds", flags->rounds, "over all numbers, at most")
-      ->check(CLI::Range(1, 100))
-      ->capture_default_str();
-  tune->add_option("--results", flags->results_dir, "append the line to <machine>.ndjson in this folder");
-  tune->callback([=] { finish(run_tune(*flags)); });
+  add_decode_options(tune, flags->setup);
+  tune.add_option("--batch", flags->setup.batch, "rows").between(1, 8).show_default();
+  tune.add_option("--context", flags->setup.context, "positions before the first step")
+      .between(1, 1 << 20)
+      .show_default();
+  tune.add_option("--steps", flags->setup.steps, "steps a measurement").between(1, 10000).show_default();
+  tune.add_option("--rounds", flags->rounds, "over all numbers, at most").between(1, 100).show_default();
+  tune.add_option("--results", flags->results_dir, "append the line to <machine>.ndjson in this folder");
+  tune.callback([=] { finish(run_tune(*flags)); });
 }
 
 }  // namespace boreas

@@ -2,7 +2,7 @@
 
 namespace boreas {
 
-void add_commands(CLI::App& app, int& exit_code) {
+void add_commands(Command app, int& exit_code) {
   add_serve_command(app, exit_code);
   add_generate_command(app, exit_code);
   add_bench_command(app, exit_code);

@@ -2,16 +2,16 @@
 // exit_code: 0 success, 1 failure, 2 bad usage or input that does not exist.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "command_line.h"
 
 namespace boreas {
 
-void add_commands(CLI::App& app, int& exit_code);  // all of these
-void add_bench_command(CLI::App& app, int& exit_code);
-void add_eval_command(CLI::App& app, int& exit_code);
-void add_generate_command(CLI::App& app, int& exit_code);
-void add_plan_command(CLI::App& app, int& exit_code);
-void add_trace_command(CLI::App& app, int& exit_code);
-void add_serve_command(CLI::App& app, int& exit_code);
+void add_commands(Command app, int& exit_code);  // all of these
+void add_bench_command(Command app, int& exit_code);
+void add_eval_command(Command app, int& exit_code);
+void add_generate_command(Command app, int& exit_code);
+void add_plan_command(Command app, int& exit_code);
+void add_trace_command(Command app, int& exit_code);
+void add_serve_command(Command app, int& exit_code);
 
 }  // namespace boreas

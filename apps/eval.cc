@@ -1,6 +1,5 @@
 // boreas eval: how good a model's answers are. Puts prompts with exact checks to a checkpoint (through a server in this
 // process) or to any OpenAI-compatible server, prints a table, and compares with an earlier run or a reference.
-#include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -199,7 +198,7 @@ int run_eval(EvalFlags& flags) {
   return *good ? 0 : kFailed;
 }
 
-void declare_flags(CLI::App& command, EvalFlags& flags) {
+void declare_flags(Command command, EvalFlags& flags) {
   constexpr int kCountMax = 1'000'000'000;
   command.add_option("checkpoint", flags.folder,
                      "checkpoint directory or hub id; with --url only its prompts are used");
@@ -208,29 +207,27 @@ void declare_flags(CLI::App& command, EvalFlags& flags) {
   command.add_option("--api-key-env", flags.api_key_env, "environment variable that holds the server's API key");
   command.add_option("--set", flags.sets, "files of prompts; default: held_out.jsonl and handwritten.jsonl of MODEL");
   command.add_option("--limit-per-kind", flags.subset.per_kind, "only the first so many of each kind of a file")
-      ->check(CLI::Range(1, kCountMax));
-  command.add_option("--first", flags.subset.first, "only the first so many")->check(CLI::Range(1, kCountMax));
-  command.add_option("--spread", flags.subset.spread, "only so many, at even distances")
-      ->check(CLI::Range(1, kCountMax));
+      .between(1, kCountMax);
+  command.add_option("--first", flags.subset.first, "only the first so many").between(1, kCountMax);
+  command.add_option("--spread", flags.subset.spread, "only so many, at even distances").between(1, kCountMax);
   command.add_option("--parallel", flags.parallel, "requests at once; default: the engine's batch of 64, 8 over --url")
-      ->check(CLI::Range(1, 1024));
+      .between(1, 1024);
   command.add_option("--max-tokens", flags.max_tokens, "generated tokens of an answer at most")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
+      .between(1, 1 << 20)
+      .show_default();
   command.add_option("--timeout", flags.timeout_seconds, "seconds that an answer may take")
-      ->check(CLI::Range(0.001, 1e6))
-      ->capture_default_str();
-  command.add_option("--device", flags.device, "auto, cpu, cuda or cuda:INDEX")->capture_default_str();
-  command.add_option("--threads,-t", flags.threads, "processor threads that compute; 0: all")
-      ->check(CLI::Range(0, 1024));
+      .between(0.001, 1e6)
+      .show_default();
+  command.add_option("--device", flags.device, "auto, cpu, cuda or cuda:INDEX").show_default();
+  command.add_option("--threads,-t", flags.threads, "processor threads that compute; 0: all").between(0, 1024);
   command.add_option("--python", flags.python, "python3 for prompts whose answer is run; default: the system's");
   command.add_flag("--parts", flags.with_parts, "also a line for each part of a kind");
   command.add_option("--json", flags.json_file, "write every answer and verdict to this file");
   command.add_option("--verdicts", flags.verdicts_file, "write ids and verdicts alone, a line each");
   command.add_option("--baseline", flags.baseline_file, "compare with a file that --json or --verdicts wrote");
   command.add_option("--newly-wrong-max", flags.newly_wrong_max, "with --baseline: fail if more are newly wrong")
-      ->check(CLI::Range(0, kCountMax))
-      ->capture_default_str();
+      .between(0, kCountMax)
+      .show_default();
   command.add_option("--reference", flags.reference_file,
                      "list every difference to these answers ({\"id\", \"output\"} a line), with the top-2 gap");
   command.add_flag("--likelihood", flags.likelihood,
@@ -239,16 +236,16 @@ void declare_flags(CLI::App& command, EvalFlags& flags) {
   command.add_option("--oracle", flags.scoring.oracle,
                      "with --likelihood: folder of another oracle's logits; default: boreas' own FP32 forward pass");
   command.add_option("--text-tokens", flags.scoring.tokens_max, "with --likelihood: tokens in all; 0: all texts")
-      ->check(CLI::Range(0, kCountMax));
+      .between(0, kCountMax);
 }
 
 }  // namespace
 
-void add_eval_command(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("eval", "score a model's answers to prompts with exact checks");
+void add_eval_command(Command app, int& exit_code) {
+  const Command command = app.add_subcommand("eval", "score a model's answers to prompts with exact checks");
   auto flags = std::make_shared<EvalFlags>();
-  declare_flags(*command, *flags);
-  command->callback([flags, &exit_code] { exit_code = run_eval(*flags); });
+  declare_flags(command, *flags);
+  command.callback([flags, &exit_code] { exit_code = run_eval(*flags); });
 }
 
 }  // namespace boreas

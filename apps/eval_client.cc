@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/write.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <charconv>
 #include <chrono>
 #include <optional>
+#include <sstream>
 #include <utility>
 
 namespace boreas {
@@ -77,11 +79,15 @@ class HttpClient::Impl {
       : target_(std::move(target)), timeout_(std::chrono::milliseconds(timeout_ms)) {}
 
   Result<HttpReply> exchange(http::verb verb, const std::string& path, const std::string& body) {
-    http::request<http::string_body> request = make_request(verb, path, body);
+    const std::string request = make_request(verb, path, body);
     const bool reused = stream_.has_value();
     HttpReply reply;
-    beast::error_code error = attempt(request, reply);
-    if (reused && is_closed(error)) error = attempt(request, reply);  // that says nothing about the request
+    beast::error_code error = attempt(request, reply, {});
+    if (reused && is_closed(error)) {  // that says nothing about the request
+      stream_.reset();
+      reply = {};
+      error = attempt(request, reply, {});
+    }
     if (!error) return reply;
     stream_.reset();
     if (error == beast::error::timeout) return Error{"no answer from " + where() + " in time", "timeout"};
@@ -90,12 +96,12 @@ class HttpClient::Impl {
 
   Result<HttpReply> exchange_stream(const std::string& path, const std::string& body, const StreamSink& sink,
                                     const std::atomic<bool>& stop) {
-    http::request<http::string_body> request = make_request(http::verb::post, path, body);
+    const std::string request = make_request(http::verb::post, path, body);
     stop_ = &stop;
     const bool reused = stream_.has_value();
     HttpReply reply;
-    beast::error_code error = attempt_stream(request, reply, sink);
-    if (reused && reply.status == 0 && is_closed(error)) error = attempt_stream(request, reply, sink);
+    beast::error_code error = attempt(request, reply, sink);
+    if (reused && reply.status == 0 && is_closed(error)) error = attempt(request, reply, sink);
     stop_ = nullptr;
     if (!error) return reply;
     const bool connected = stream_.has_value();
@@ -110,16 +116,19 @@ class HttpClient::Impl {
  private:
   std::string where() const { return target_.host + ":" + target_.port; }
 
-  http::request<http::string_body> make_request(http::verb verb, const std::string& path,
-                                                const std::string& body) const {
-    http::request<http::string_body> request(verb, target_.base + path, 11);
+  // As one piece of bytes: Asio's composed writing of Beast's buffers costs the compiler seconds.
+  std::string make_request(http::verb verb, const std::string& path, const std::string& body) const {
+    http::request<http::empty_body> request(verb, target_.base + path, 11);
     request.set(http::field::host, where());
     request.set(http::field::user_agent, "boreas");
     if (!target_.api_key.empty()) request.set(http::field::authorization, "Bearer " + target_.api_key);
-    if (verb == http::verb::post) request.set(http::field::content_type, "application/json");
-    request.body() = body;
-    request.prepare_payload();
-    return request;
+    if (verb == http::verb::post) {
+      request.set(http::field::content_type, "application/json");
+      request.content_length(body.size());
+    }
+    std::ostringstream text;
+    text << request.base() << body;
+    return text.str();
   }
 
   beast::error_code connect() {
@@ -135,40 +144,29 @@ class HttpClient::Impl {
   }
 
   // Connects first if need be; without stream_ afterwards, that failed.
-  beast::error_code send(http::request<http::string_body>& request) {
+  beast::error_code send(const std::string& request) {
     beast::error_code error;
     if (!stream_ && (error = connect())) {
       stream_.reset();
       return error;
     }
     stream_->expires_after(timeout_);
-    http::async_write(*stream_, request, [&](beast::error_code result, size_t) { error = result; });
+    asio::async_write(*stream_, asio::buffer(request), [&](beast::error_code result, size_t) { error = result; });
     finish();
     return error;
   }
 
-  beast::error_code attempt(http::request<http::string_body>& request, HttpReply& reply) {
-    beast::error_code error = send(request);
-    if (!stream_) return error;
-    beast::flat_buffer buffer;
-    http::response_parser<http::string_body> parser;
-    parser.body_limit(kBodyBytesMax);
-    parser.header_limit(kHeaderBytesMax);
-    if (!error) {
-      http::async_read(*stream_, buffer, parser, [&](beast::error_code result, size_t) { error = result; });
-      finish();
-    }
-    if (error || !parser.keep_alive()) stream_.reset();
-    if (error) return error;
-    reply.status = parser.get().result_int();
-    reply.body = std::move(parser.get().body());
-    reply.retry_after_s = retry_after(parser.get());
+  // Reads once: up to the end of the headers, then pieces of the body.
+  beast::error_code read_some(beast::flat_buffer& buffer, http::response_parser<http::buffer_body>& parser) {
+    beast::error_code error;
+    http::async_read_some(*stream_, buffer, parser, [&](beast::error_code result, size_t) { error = result; });
+    finish();
     return error;
   }
 
-  // On an error with stream_ left there was a connection.
-  beast::error_code attempt_stream(http::request<http::string_body>& request, HttpReply& reply,
-                                   const StreamSink& sink) {
+  // On an error with stream_ left there was a connection. Without a sink the whole body goes into the reply: one way to
+  // read for both, because each instance of Beast's reading costs the compiler seconds.
+  beast::error_code attempt(const std::string& request, HttpReply& reply, const StreamSink& sink) {
     if (stream_ && reply.status == 0 && !stream_->socket().is_open()) stream_.reset();
     beast::error_code error = send(request);
     if (!stream_) return error;
@@ -176,10 +174,7 @@ class HttpClient::Impl {
     http::response_parser<http::buffer_body> parser;
     parser.body_limit(kBodyBytesMax);
     parser.header_limit(kHeaderBytesMax);
-    if (!error) {
-      http::async_read_header(*stream_, buffer, parser, [&](beast::error_code result, size_t) { error = result; });
-      finish();
-    }
+    while (!error && !parser.is_header_done()) error = read_some(buffer, parser);
     if (error) {
       stream_->close();
       return error;
@@ -191,12 +186,11 @@ class HttpClient::Impl {
     while (goes_on && !parser.is_done()) {
       parser.get().body().data = piece.data();
       parser.get().body().size = piece.size();
-      http::async_read_some(*stream_, buffer, parser, [&](beast::error_code result, size_t) { error = result; });
-      finish();
+      error = read_some(buffer, parser);
       if (error == http::error::need_buffer) error = {};
       if (error) return error;
       const std::string_view bytes(piece.data(), piece.size() - parser.get().body().size);
-      if (reply.status != 200) reply.body += bytes;
+      if (!sink || reply.status != 200) reply.body += bytes;
       else if (!bytes.empty()) goes_on = sink(bytes);
     }
     if (!goes_on || !parser.keep_alive()) stream_.reset();

@@ -3,7 +3,6 @@
 // terminal), the figures go to stderr.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -262,29 +261,27 @@ Status run(const GenerateFlags& flags) {
 
 }  // namespace
 
-void add_generate_command(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("generate", "answer a prompt, or chat line by line, in the terminal");
+void add_generate_command(Command app, int& exit_code) {
+  const Command command = app.add_subcommand("generate", "answer a prompt, or chat line by line, in the terminal");
   auto flags = std::make_shared<GenerateFlags>();
-  command->add_option("model,--model", flags->model, "checkpoint directory or hub id");
-  command->add_option("-p,--prompt", flags->prompt, "the user's message; without it, lines of standard input");
-  command->add_option("--system", flags->system, "a system message in front");
-  command->add_flag("--raw", flags->raw, "continue the prompt as it is, without the chat template");
-  command->add_flag("--no-thinking", flags->no_thinking, "ask for an answer without reasoning");
-  command->add_option("--max-tokens", flags->max_tokens, "generated tokens at most")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  command->add_option("--temperature", flags->temperature, "0: greedy; default: the checkpoint's, else 1")
-      ->check(CLI::Range(0.0, 2.0));
-  command->add_option("--top-p", flags->top_p, "default: the checkpoint's, else 0.95")->check(CLI::Range(1e-6, 1.0));
-  command->add_option("--seed", flags->seed, "the same seed gives the same text; default: a random one")
-      ->check(CLI::Range(int64_t{0}, INT64_MAX));
-  command->add_option("--device", flags->device, "auto, cpu, cuda or cuda:INDEX")->capture_default_str();
-  command->add_option("--threads", flags->threads, "CPU threads, 0: all")->check(CLI::Range(0, 1024));
-  command->add_option("--load-format", flags->load_format, "auto, or dummy for made-up weights")
-      ->check(CLI::IsMember({"auto", "dummy"}));
-  command->add_option("--model-shape", flags->model_shape, "shape for dummy weights");
-  command->add_option("--tokenizer", flags->tokenizer, "directory of tokenizer and template, if not the model's");
-  command->callback([=, &exit_code] {
+  command.add_option("model,--model", flags->model, "checkpoint directory or hub id");
+  command.add_option("-p,--prompt", flags->prompt, "the user's message; without it, lines of standard input");
+  command.add_option("--system", flags->system, "a system message in front");
+  command.add_flag("--raw", flags->raw, "continue the prompt as it is, without the chat template");
+  command.add_flag("--no-thinking", flags->no_thinking, "ask for an answer without reasoning");
+  command.add_option("--max-tokens", flags->max_tokens, "generated tokens at most").between(1, 1 << 20).show_default();
+  command.add_option("--temperature", flags->temperature, "0: greedy; default: the checkpoint's, else 1")
+      .between(0.0, 2.0);
+  command.add_option("--top-p", flags->top_p, "default: the checkpoint's, else 0.95").between(1e-6, 1.0);
+  command.add_option("--seed", flags->seed, "the same seed gives the same text; default: a random one")
+      .between(int64_t{0}, INT64_MAX);
+  command.add_option("--device", flags->device, "auto, cpu, cuda or cuda:INDEX").show_default();
+  command.add_option("--threads", flags->threads, "CPU threads, 0: all").between(0, 1024);
+  command.add_option("--load-format", flags->load_format, "auto, or dummy for made-up weights")
+      .one_of({"auto", "dummy"});
+  command.add_option("--model-shape", flags->model_shape, "shape for dummy weights");
+  command.add_option("--tokenizer", flags->tokenizer, "directory of tokenizer and template, if not the model's");
+  command.callback([=, &exit_code] {
     const Status status = run(*flags);
     if (status.ok()) return;
     std::cerr << "boreas generate: " << status.error().message << "\n";

@@ -1,7 +1,6 @@
 // boreas plan: compiles and proves the programs of a model on a machine and says what they do: tasks and bytes by op,
 // ring and slots, hops, the step's bandwidth limit, the verdict. Also the lists themselves, a drawing of one layer, and
 // what fits a GPU's memory. Needs no weights and no GPU.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
 #include <boost/json.hpp>
@@ -356,31 +355,28 @@ Result<bool> run_plan(const PlanFlags& flags) {
 
 }  // namespace
 
-void add_plan_command(CLI::App& app, int& exit_code) {
+void add_plan_command(Command app, int& exit_code) {
   auto flags = std::make_shared<PlanFlags>();
-  CLI::App* command = app.add_subcommand("plan", "compile, verify, dump and draw the programs of a model");
+  const Command command = app.add_subcommand("plan", "compile, verify, dump and draw the programs of a model");
   std::string names;
   for (const std::string& name : model_shape_names()) names += name + ", ";
-  command->add_option("--model-shape", flags->model_shape, names + "a config.json or a model's folder")
-      ->capture_default_str();
-  command->add_option("--device", flags->device, "h200, h100, cpu or toy")->capture_default_str();
-  command->add_option("--workers", flags->workers, "SMs that own slices; default: the device's")
-      ->check(CLI::Range(1, kWorkersMax));
-  command->add_option("--batch", flags->batch, "rows: a number, a range as in 1-8, or all (1-8)")
-      ->capture_default_str();
-  command->add_option("--context", flags->context, "positions of each row, for bytes and limits; default: 8192")
-      ->check(CLI::Range(1, INT32_MAX));
-  command->add_option("--threads", flags->threads, "for several batch sizes; default: the machine's")
-      ->check(CLI::Range(1, kWorkersMax));
-  command->add_flag("--json", flags->json, "one JSON object");
-  command->add_flag("--memory", flags->memory,
-                    "what a server with default flags takes of a GPU's memory, and what fits then");
-  command->add_option("--list", flags->list, "print the lists of this worker")->check(CLI::Range(0, kWorkersMax - 1));
-  command->add_option("--dump", flags->dump, "write all lists to this file as JSON (-: standard output)");
-  command->add_option("--svg", flags->svg, "draw one layer to this file (-: standard output)");
-  command->add_option("--layer", flags->layer, "of the drawing; default: the first routed one with full attention")
-      ->check(CLI::Range(0, 1 << 20));
-  command->callback([flags, &exit_code] {
+  command.add_option("--model-shape", flags->model_shape, names + "a config.json or a model's folder").show_default();
+  command.add_option("--device", flags->device, "h200, h100, cpu or toy").show_default();
+  command.add_option("--workers", flags->workers, "SMs that own slices; default: the device's").between(1, kWorkersMax);
+  command.add_option("--batch", flags->batch, "rows: a number, a range as in 1-8, or all (1-8)").show_default();
+  command.add_option("--context", flags->context, "positions of each row, for bytes and limits; default: 8192")
+      .between(1, INT32_MAX);
+  command.add_option("--threads", flags->threads, "for several batch sizes; default: the machine's")
+      .between(1, kWorkersMax);
+  command.add_flag("--json", flags->json, "one JSON object");
+  command.add_flag("--memory", flags->memory,
+                   "what a server with default flags takes of a GPU's memory, and what fits then");
+  command.add_option("--list", flags->list, "print the lists of this worker").between(0, kWorkersMax - 1);
+  command.add_option("--dump", flags->dump, "write all lists to this file as JSON (-: standard output)");
+  command.add_option("--svg", flags->svg, "draw one layer to this file (-: standard output)");
+  command.add_option("--layer", flags->layer, "of the drawing; default: the first routed one with full attention")
+      .between(0, 1 << 20);
+  command.callback([flags, &exit_code] {
     const Result<bool> result = run_plan(*flags);
     if (!result.ok()) std::cerr << "boreas plan: " << result.error().message << "\n";
     exit_code = !result.ok() ? 2 : *result ? 0 : 1;

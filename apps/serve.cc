@@ -146,11 +146,11 @@ int run_serve(ServeFlags& flags, const ExecutorWrap& wrap) {
   return exit_code;
 }
 
-void add_serve_command(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("serve", "Serve a model over HTTP in the OpenAI API");
+void add_serve_command(Command app, int& exit_code) {
+  const Command command = app.add_subcommand("serve", "Serve a model over HTTP in the OpenAI API");
   auto flags = std::make_shared<ServeFlags>();
-  declare_serve_flags(*command, *flags);
-  command->callback([flags, &exit_code] { exit_code = run_serve(*flags); });
+  declare_serve_flags(command, *flags);
+  command.callback([flags, &exit_code] { exit_code = run_serve(*flags); });
 }
 
 }  // namespace boreas

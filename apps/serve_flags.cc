@@ -17,25 +17,12 @@ namespace {
 constexpr size_t kKeyFileBytesMax = 1 << 20;
 constexpr double kBytesPerGib = 1 << 30, kSwapGibMax = 1 << 16;
 
-// A number from low to high; not-a-number is none.
-CLI::Validator number_between(double low, double high) {
-  return CLI::Validator(
-      [low, high](const std::string& text) {
-        double value = 0;
-        const bool good = CLI::detail::lexical_cast(text, value) && value >= low && value <= high;
-        return good ? std::string()
-                    : "'" + text + "' is not a number from " + CLI::detail::to_string(low) + " to " +
-                          CLI::detail::to_string(high);
-      },
-      "NUMBER");
-}
-
 // With --require-gpu, auto is the GPU or the reason why not.
 std::string wanted_device(const ServeFlags& flags) {
   return flags.device == "auto" && flags.require_gpu ? "cuda" : flags.device;
 }
 
-void declare_model_flags(CLI::App& command, ServeFlags& flags) {
+void declare_model_flags(Command command, ServeFlags& flags) {
   command.add_option(
       "model,--model,-m,--model-path,--ckpt", flags.model,
       "Directory with config.json, weights, tokenizer.json and chat template, or a hub id in the local cache");
@@ -43,16 +30,16 @@ void declare_model_flags(CLI::App& command, ServeFlags& flags) {
                      "Names clients may ask for; the first is echoed");
   command.add_option("--model-shape", flags.model_shape, "Serve made-up weights of this shape instead of a checkpoint");
   command.add_option("--load-format", flags.load_format, "auto: the checkpoint's weights; dummy: made-up ones")
-      ->check(CLI::IsMember({"auto", "safetensors", "dummy"}));
+      .one_of({"auto", "safetensors", "dummy"});
   command.add_option("--tokenizer", flags.tokenizer, "Directory of tokenizer and chat template, if not the model's");
   command.add_option("--chat-template,--chat-template-file", flags.chat_template, "File to use instead of the model's")
-      ->check(CLI::ExistingFile);
+      .existing_file();
   command.add_option("--default-chat-template-kwargs,--chat-template-kwargs", flags.server.default_chat_template_kwargs,
                      "JSON object with arguments for every rendering of the template");
   command
       .add_option("--generation-config", flags.generation_config,
                   "auto: sampling defaults of the model; vllm: neutral ones")
-      ->check(CLI::IsMember({"auto", "vllm"}));
+      .one_of({"auto", "vllm"});
   command.add_option("--override-generation-config", flags.override_generation_config,
                      "JSON object with temperature, top_p, top_k, min_p, repetition_penalty");
   command.add_flag("--dry-run,--check", flags.check_only, "Load and check everything, then exit");
@@ -60,72 +47,72 @@ void declare_model_flags(CLI::App& command, ServeFlags& flags) {
 
 }  // namespace
 
-void declare_engine_flags(CLI::App& command, ServeFlags& flags) {
+void declare_engine_flags(Command command, ServeFlags& flags) {
   command.add_option("--device", flags.device, "auto, cpu, cuda or cuda:INDEX");
   command.add_flag("--require-gpu", flags.require_gpu, "Fail instead of falling back to the processor");
   command
       .add_option("--threads,-t", flags.threads,
                   "Processor threads that compute, at most one a processor; 0: all processors")
-      ->check(CLI::Range(0, 1024));
+      .between(0, 1024);
   command
       .add_option("--kv-cache-memory-bytes", flags.kv_bytes,
                   "Memory of the KV pages (default: 1 GiB, or what a GPU has left)")
-      ->check(CLI::Range(int64_t{1} << 20, int64_t{1} << 44));
+      .between(int64_t{1} << 20, int64_t{1} << 44);
   command.add_option("--max-model-len,--context-length,--max-seq-len,--max-context,--ctx-size,-c", flags.max_model_len,
                      "Longest prompt + answer: a number, also as 256k, or auto");
   command
       .add_option("--max-num-seqs,--max-running-requests,--max-batch-size,--parallel,--bs", flags.running_asked,
                   "Sequences that run at once, the others wait; default: 64 on a processor, 8 on a GPU, whose kernel "
                   "takes 8 at a time: with more, every step is several launches")
-      ->check(CLI::Range(1, 4096));
+      .between(1, 4096);
   command
       .add_option("--max-num-batched-tokens,--chunked-prefill-size,--max-num-tokens,--prefill-chunk-size",
                   flags.engine.step_tokens_max, "Tokens of one step; default: 8192 on a GPU, 2048 on a processor")
-      ->check(CLI::Range(kStepTokensMin, 1 << 20));
+      .between(kStepTokensMin, 1 << 20);
   command
       .add_option("--max-num-queued-reqs,--max-queued-requests", flags.engine.waiting_max,
                   "Requests that may wait; more are answered 429")
-      ->check(CLI::Range(0, 1 << 20));
+      .between(0, 1 << 20);
   command.add_option("--max-num-queued-tokens", flags.engine.waiting_tokens_max, "Prompt tokens that may wait")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+      .between(int64_t{1}, int64_t{1} << 40);
   command.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching,!--disable-radix-cache",
                    flags.engine.prefix_cache, "Reuse the KV of equal prompt beginnings");
   command.add_flag("--prefix-cache-exact", flags.engine.prefix_cache_exact, "Reuse only what a prefill computed");
   command
-      .add_option_function<double>(
+      .add_number(
           "--swap-space",
           [&flags](const double& gib) { flags.engine.swap_bytes_max = static_cast<int64_t>(gib * kBytesPerGib); },
           "GiB of host memory for the KV pages of preempted sequences; 0: they are computed again")
-      ->check(number_between(0, kSwapGibMax));
+      .number_between(0, kSwapGibMax);
   command
       .add_option("--step-latency-ms", flags.engine.step_latency_ms,
                   "By how much prefill may delay the decoding of other requests in a step; 0: any")
-      ->check(CLI::Range(0, 60'000));
+      .between(0, 60'000);
   command
       .add_option("--decode-percent", flags.engine.decode_percent,
                   "Share of the time that running requests keep for decoding while prompts prefill; 0: none")
-      ->check(CLI::Range(0, 99));
+      .between(0, 99);
 }
 
 namespace {
 
-void declare_http_flags(CLI::App& command, ServeFlags& flags) {
+void declare_http_flags(Command command, ServeFlags& flags) {
   HttpOptions& http = flags.server.http;
   http.port = 8000;
-  command.add_option("--host", http.host, "Address to listen on")->capture_default_str();
-  command.add_option("--port", http.port, "Port; 0: any free one")->check(CLI::Range(0, 65535))->capture_default_str();
+  command.add_option("--host", http.host, "Address to listen on").show_default();
+  command.add_option("--port", http.port, "Port; 0: any free one").between(0, 65535).show_default();
   command.add_option("--api-key", flags.server.api_keys, "Keys clients may use; also BOREAS_API_KEY, VLLM_API_KEY");
-  command.add_option("--api-key-file", flags.api_key_file, "File with one key a line")->check(CLI::ExistingFile);
+  command.add_option("--api-key-file", flags.api_key_file, "File with one key a line").existing_file();
   command.add_flag("--allow-no-auth", flags.server.allow_no_auth, "Serve other machines without a key");
   command.add_option("--allowed-origins", flags.allowed_origins, "JSON list of origins for browsers");
   command.add_option("--max-body-bytes", http.body_bytes_max, "Longest request body")
-      ->check(CLI::Range(int64_t{1024}, int64_t{1} << 30));
-  command.add_option("--max-connections", http.connections_max, "Open connections")->check(CLI::Range(1, 1 << 20));
-  const auto seconds = [&command](const std::string& name, int64_t& target_ms, const std::string& help) {
+      .between(int64_t{1024}, int64_t{1} << 30);
+  command.add_option("--max-connections", http.connections_max, "Open connections").between(1, 1 << 20);
+  const auto seconds = [command](const std::string& name, int64_t& target_ms, const std::string& help) {
     command
-        .add_option_function<double>(
+        .add_number(
             name, [&target_ms](const double& value) { target_ms = static_cast<int64_t>(value * 1000); }, help)
-        ->check(number_between(0, 1e7));
+        .number_between(0, 1e7);
   };
   seconds("--timeout-keep-alive", http.idle_timeout_ms, "Seconds an idle connection stays open");
   seconds("--sse-ping-interval", http.ping_interval_ms, "Seconds after which a silent stream gets a comment; 0: never");
@@ -135,18 +122,17 @@ void declare_http_flags(CLI::App& command, ServeFlags& flags) {
   command.add_option("--log-level,--uvicorn-log-level", flags.log_level, "trace, debug, info, warning, error or off");
 }
 
-void declare_api_flags(CLI::App& command, ServeFlags& flags) {
+void declare_api_flags(Command command, ServeFlags& flags) {
   RequestLimits& limits = flags.server.limits;
-  command.add_option("--max-n", limits.choices_max, "Largest n")->check(CLI::Range(1, 1024));
-  command.add_option("--max-logprobs", limits.logprobs_max, "Largest top_logprobs")->check(CLI::Range(0, 1024));
-  command.add_option("--max-stop-strings", limits.stop_strings_max, "Stop strings of a request")
-      ->check(CLI::Range(0, 1024));
+  command.add_option("--max-n", limits.choices_max, "Largest n").between(1, 1024);
+  command.add_option("--max-logprobs", limits.logprobs_max, "Largest top_logprobs").between(0, 1024);
+  command.add_option("--max-stop-strings", limits.stop_strings_max, "Stop strings of a request").between(0, 1024);
   command.add_option("--max-output-tokens,--max-new", limits.output_tokens_max, "Longest answer; 0: the context")
-      ->check(CLI::Range(0, std::numeric_limits<int32_t>::max()));
+      .between(0, std::numeric_limits<int32_t>::max());
   command.add_flag("--strict-max-tokens", limits.strict_max_tokens,
                    "Refuse max_tokens that do not fit the context instead of answering shorter");
   command.add_option("--reasoning-field", flags.reasoning_field, "both, reasoning or reasoning_content")
-      ->check(CLI::IsMember({"both", "reasoning", "reasoning_content"}));
+      .one_of({"both", "reasoning", "reasoning_content"});
   command.add_flag("--enable-force-include-usage", flags.server.force_include_usage, "Usage in every stream");
   command.add_flag("--exclude-tools-when-tool-choice-none", flags.server.exclude_tools_when_none,
                    "Leave the tools out of the prompt if tool_choice is none");
@@ -156,14 +142,14 @@ void declare_api_flags(CLI::App& command, ServeFlags& flags) {
 }
 
 // Flags of other servers whose only possible values are what happens here.
-void declare_compatible_flags(CLI::App& command) {
+void declare_compatible_flags(Command command) {
   constexpr const char* kGroup = "Accepted for compatibility";
   const auto value = [&](const std::string& name, std::vector<std::string> values, const std::string& help = "") {
     command
-        .add_option_function<std::string>(
+        .add_word(
             name, [](const std::string&) {}, help)
-        ->check(CLI::IsMember(std::move(values)))
-        ->group(kGroup);
+        .one_of(std::move(values))
+        .in_group(kGroup);
   };
   value("--tensor-parallel-size,--tp", {"1"});
   value("--pipeline-parallel-size,--pp", {"1"});
@@ -181,7 +167,7 @@ void declare_compatible_flags(CLI::App& command) {
        {"--trust-remote-code", "--enforce-eager", "--enable-auto-tool-choice", "--enable-chunked-prefill",
         "--enable-prompt-tokens-details", "--enable-request-id-headers", "--enable-server-load-tracking",
         "--disable-log-requests", "--disable-log-stats", "--disable-uvicorn-access-log", "--async-scheduling"}) {
-    command.add_flag(flag)->group(kGroup);
+    command.add_flag(flag).in_group(kGroup);
   }
 }
 
@@ -233,7 +219,7 @@ Status read_origins(ServeFlags& flags) {
 
 }  // namespace
 
-void declare_serve_flags(CLI::App& command, ServeFlags& flags) {
+void declare_serve_flags(Command command, ServeFlags& flags) {
   declare_model_flags(command, flags);
   declare_engine_flags(command, flags);
   declare_http_flags(command, flags);

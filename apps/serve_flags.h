@@ -2,12 +2,12 @@
 // flags that make no sense here accepted as long as their value says what this server does anyway.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "command_line.h"
 #include "engine/engine.h"
 #include "model/model.h"
 #include "model_loading.h"
@@ -40,10 +40,10 @@ struct ServeFlags {
 };
 
 // Declares the flags; values land in `flags`, which must live as long as the parser.
-void declare_serve_flags(CLI::App& command, ServeFlags& flags);
+void declare_serve_flags(Command command, ServeFlags& flags);
 
 // Those of device and engine alone, for other commands that start a server of their own.
-void declare_engine_flags(CLI::App& command, ServeFlags& flags);
+void declare_engine_flags(Command command, ServeFlags& flags);
 
 // What needs more than a plain value: keys from file and environment, origins, lengths, names.
 Status complete_serve_flags(ServeFlags& flags);

@@ -1,6 +1,5 @@
 // boreas trace: where a decode step's time goes. Runs a few steps of the traced kernel, prints a table by role and op,
 // and writes one step as a trace that ui.perfetto.dev and chrome://tracing open.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -166,20 +165,20 @@ Status run_trace(TraceFlags flags) {
 
 }  // namespace
 
-void add_trace_command(CLI::App& app, int& exit_code) {
-  CLI::App* trace = app.add_subcommand("trace", "where a decode step's time goes (GPU)");
+void add_trace_command(Command app, int& exit_code) {
+  const Command trace = app.add_subcommand("trace", "where a decode step's time goes (GPU)");
   auto flags = std::make_shared<TraceFlags>();
   flags->setup.device = "cuda";
   flags->setup.model_shape = "north";
-  add_decode_options(*trace, flags->setup);
-  trace->add_option("--batch", flags->setup.batch, "rows")->check(CLI::Range(1, 64))->capture_default_str();
-  trace->add_option("--context", flags->setup.context, "positions before the first step, filled with seeded values")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  trace->add_option("--steps", flags->setup.steps, "steps")->check(CLI::Range(1, 100000))->capture_default_str();
-  trace->add_option("--perfetto", flags->perfetto, "write the last step as a trace file (JSON)");
-  trace->add_option("--worker", flags->worker, "the worker in that file; -1: all")->capture_default_str();
-  trace->callback([flags, &exit_code] {
+  add_decode_options(trace, flags->setup);
+  trace.add_option("--batch", flags->setup.batch, "rows").between(1, 64).show_default();
+  trace.add_option("--context", flags->setup.context, "positions before the first step, filled with seeded values")
+      .between(1, 1 << 20)
+      .show_default();
+  trace.add_option("--steps", flags->setup.steps, "steps").between(1, 100000).show_default();
+  trace.add_option("--perfetto", flags->perfetto, "write the last step as a trace file (JSON)");
+  trace.add_option("--worker", flags->worker, "the worker in that file; -1: all").show_default();
+  trace.callback([flags, &exit_code] {
     const Status status = run_trace(*flags);
     if (status.ok()) return;
     std::cerr << "boreas trace: " << status.error().message << "\n";

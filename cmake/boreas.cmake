@@ -60,10 +60,16 @@ function(boreas_reuse_headers target)
   endif()
 endfunction()
 
-# boreas_library(NAME [DEPENDS targets...] [PRIVATE_DEPENDS targets...] [SUBFOLDERS names...]): static library boreas_NAME of this folder's *.cc
+# Code around tests and benchmarks that is no test itself. With precompiled headers g++ 12 takes its own std::string for out of bounds here too.
+function(boreas_support_code target)
+  boreas_reuse_headers(${target} Boost::json)
+  target_compile_options(${target} PRIVATE ${BOREAS_QUIET_OPTIONS})
+endfunction()
+
+# boreas_library(NAME [FULL] [DEPENDS targets...] [PRIVATE_DEPENDS targets...] [SUBFOLDERS names...]): static library boreas_NAME of this folder's *.cc
 # files (and of the sub-folders named), without *_test.cc and *_fuzz.cc; its unit tests become NAME_tests.
 function(boreas_library name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;PRIVATE_DEPENDS;SUBFOLDERS;TEST_DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "FULL" "" "DEPENDS;PRIVATE_DEPENDS;SUBFOLDERS;TEST_DEPENDS" ${ARGN})
   set(patterns ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   foreach(sub ${ARG_SUBFOLDERS})
     list(APPEND patterns ${CMAKE_CURRENT_SOURCE_DIR}/${sub}/*.cc)
@@ -82,14 +88,19 @@ function(boreas_library name)
     target_link_libraries(boreas_${name} INTERFACE boreas_flags ${ARG_DEPENDS})
   endif()
   if(BOREAS_TESTS AND tests)
-    boreas_test(${name}_tests SOURCES ${tests} DEPENDS boreas_${name} ${ARG_PRIVATE_DEPENDS} ${ARG_TEST_DEPENDS})
+    set(full)
+    if(ARG_FULL)
+      set(full FULL)
+    endif()
+    boreas_test(${name}_tests ${full} SOURCES ${tests} DEPENDS boreas_${name} ${ARG_PRIVATE_DEPENDS} ${ARG_TEST_DEPENDS})
   endif()
 endfunction()
 
-# boreas_test(NAME SOURCES files... DEPENDS targets... [LABELS labels...]): a GoogleTest binary whose cases ctest runs one by one.
+# boreas_test(NAME [FULL] SOURCES files... DEPENDS targets... [LABELS labels...]): a GoogleTest binary whose cases ctest runs one by one. FULL: it has
+# suites whose names end in Full, larger versions of other cases; they get the label full instead, which only ./check --full runs.
 # Tests get the source folder as BOREAS_SOURCE_DIR (fixtures) and run there.
 function(boreas_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "FULL" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
   if(NOT BOREAS_TESTS)
     return()
   endif()
@@ -101,7 +112,13 @@ function(boreas_test name)
   target_compile_options(${name} PRIVATE ${BOREAS_TEST_OPTIONS})
   target_precompile_headers(${name} REUSE_FROM boreas_test_headers)
   target_compile_definitions(${name} PRIVATE BOREAS_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-  gtest_discover_tests(${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} DISCOVERY_TIMEOUT 60
+  set(filter)
+  if(ARG_FULL)
+    set(filter TEST_FILTER "-*Full.*")
+    gtest_discover_tests(${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} DISCOVERY_TIMEOUT 60 TEST_FILTER "*Full.*"
+                         PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS full)
+  endif()
+  gtest_discover_tests(${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} DISCOVERY_TIMEOUT 60 ${filter}
                        PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
 endfunction()
 

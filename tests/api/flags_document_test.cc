@@ -16,11 +16,9 @@ constexpr const char* kBegin = "<!-- flags: begin, written by tests/api/flags_do
 constexpr const char* kEnd = "<!-- flags: end -->\n";
 constexpr size_t kColumns = 118;
 
-std::string names_of(const CLI::Option& option) {
-  std::string names = option.get_positional() ? "`" + option.get_name(true) + "`" : "";
-  const auto add = [&names](const std::string& name) { names += (names.empty() ? "`" : ", `") + name + "`"; };
-  for (const std::string& name : option.get_snames()) add("-" + name);
-  for (const std::string& name : option.get_lnames()) add("--" + name);
+std::string names_of(const FlagText& flag) {
+  std::string names;
+  for (const std::string& name : flag.names) names += (names.empty() ? "`" : ", `") + name + "`";
   return names;
 }
 
@@ -38,28 +36,24 @@ std::string wrapped(const std::string& text) {
   return lines + line + "\n";
 }
 
-void describe(const CLI::App& app, const std::string& path, std::string& text) {
+void describe(const CommandText& command, const std::string& path, std::string& text) {
   std::string flags;
-  for (const CLI::Option* option : app.get_options()) {
-    const std::string names = names_of(*option);
-    if (names == "`-h`, `--help`" || option->get_group().empty()) continue;
-    std::string what = option->get_description();
-    if (!option->get_default_str().empty()) what += " [" + option->get_default_str() + "]";
-    if (option->get_group() == "Accepted for compatibility") what += " (accepted for compatibility)";
+  for (const FlagText& flag : command.flags) {
+    const std::string names = names_of(flag);
+    if (names == "`-h`, `--help`" || flag.group.empty()) continue;
+    std::string what = flag.help;
+    if (!flag.default_value.empty()) what += " [" + flag.default_value + "]";
+    if (flag.group == "Accepted for compatibility") what += " (accepted for compatibility)";
     flags += wrapped("- " + names + ": " + what);
   }
-  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
-  if (commands.empty() || !flags.empty())
-    text += "\n### " + path + "\n\n" + wrapped(app.get_description()) + "\n" + flags;
-  for (const CLI::App* command : commands) describe(*command, path + " " + command->get_name(), text);
+  if (command.subcommands.empty() || !flags.empty())
+    text += "\n### " + path + "\n\n" + wrapped(command.help) + "\n" + flags;
+  for (const CommandText& sub : command.subcommands) describe(sub, path + " " + sub.name, text);
 }
 
 TEST(FlagsDocument, IsWhatTheParserSays) {
-  CLI::App app{"", "boreas"};
-  int exit_code = 0;
-  add_commands(app, exit_code);
   std::string flags;
-  describe(app, "boreas", flags);
+  describe(describe_program("boreas", add_commands), "boreas", flags);
   const std::string path = std::string(BOREAS_SOURCE_DIR) + "/docs/build-and-run.md";
   std::stringstream file;
   file << std::ifstream(path).rdbuf();

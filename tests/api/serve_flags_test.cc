@@ -13,13 +13,7 @@ namespace {
 // Nothing if the command line is refused.
 std::optional<ServeFlags> parsed(const std::string& line) {
   ServeFlags flags;
-  CLI::App command;
-  declare_serve_flags(command, flags);
-  try {
-    command.parse("model " + line, false);
-  } catch (const CLI::ParseError&) {
-    return {};
-  }
+  if (!parse_line([&](Command command) { declare_serve_flags(command, flags); }, "model " + line)) return {};
   if (!complete_serve_flags(flags).ok()) return {};
   return flags;
 }

@@ -50,7 +50,7 @@ void check_draws(int32_t launches, uint64_t seed) {
   EXPECT_GE(not_the_best, launches);
 }
 TEST(Megakernel, DrawsAreThoseOfASortedVocabulary) {
-  check_draws<cuda::Cut<cuda::GoldenShape, 3>>(8, 1);
+  check_draws<emulation::FourWorkers>(8, 2);
   check_draws<cuda::Cut<cuda::GoldenShape, 128>>(1, 3);
 }
 

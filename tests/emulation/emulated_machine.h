@@ -247,6 +247,4 @@ inline std::vector<TokenId> some_tokens(int32_t count, uint32_t seed) {
   return tokens;
 }
 
-using FourWorkers = cuda::Cut<cuda::GoldenShape, 4>;
-
 }  // namespace boreas

@@ -18,6 +18,10 @@ void run_block(const cuda::StepParams& params) {
   else cuda::run_worker<Cut>(params);
 }
 
+// Most tests run this cut, so it is compiled once, in four_workers.cc.
+using FourWorkers = cuda::Cut<cuda::GoldenShape, 4>;
+extern template void run_block<FourWorkers>(const cuda::StepParams& params);
+
 // `seed` orders what the device leaves open. Error: what the device found wrong.
 template <class Cut>
 Status launch_kernel(size_t shared_bytes, const cuda::StepParams& params, uint64_t seed) {

@@ -65,12 +65,17 @@ void check_against_cpu(int32_t layers, int32_t window, const std::vector<int32_t
   std::printf("worst relative distance %.5f\n", worst);
 }
 
+using emulation::FourWorkers;
+
 TEST(Megakernel, OneRowEqualsTheCpuExecutor) { check_against_cpu<FourWorkers>(3, 32, {20}, 0); }
 TEST(Megakernel, RaggedRowsEqualTheCpuExecutor) {
   check_against_cpu<FourWorkers>(5, 16, {3, 20, 1, 7, 12, 9, 2, 17}, 7);
 }
 // As on a GPU: slices of two rows and of none, tiles of every height.
 TEST(Megakernel, AllWorkersEqualTheCpuExecutor) {
+  check_against_cpu<cuda::Cut<cuda::GoldenShape, 128>>(2, 16, {1, 1}, 5);
+}
+TEST(MegakernelFull, AllWorkersEqualTheCpuExecutor) {
   check_against_cpu<cuda::Cut<cuda::GoldenShape, 128>>(2, 16, {3}, 0);
   check_against_cpu<cuda::Cut<cuda::GoldenShape, 128>>(2, 16, {2, 1, 2}, 5);
 }
@@ -93,7 +98,7 @@ TEST(Megakernel, UnevenSlicesEqualTheCpuExecutor) {
 }
 
 // Promise 1 of the design: a row's bits do not depend on neighbours, on how many they are, or on who was late.
-TEST(Megakernel, BitsDependOnTheRowAlone) {
+void expect_bits_of_the_row_alone(std::initializer_list<int32_t> numbers_of_neighbours) {
   const auto model = small_model(3, 16);
   const auto tokens = some_tokens(10, 1);
   std::vector<std::vector<float>> alone;
@@ -102,7 +107,7 @@ TEST(Megakernel, BitsDependOnTheRowAlone) {
     ASSERT_EQ(lone.run({{2, i, tokens[static_cast<size_t>(i)]}}, 0).outcome, emulation::Outcome::kFinished);
     alone.push_back(lone.logits(0));
   }
-  for (int32_t neighbours : {1, 4, 7}) {
+  for (int32_t neighbours : numbers_of_neighbours) {
     Machine<FourWorkers> machine(model, 32);
     for (int32_t i = 0; i < 10; ++i) {
       std::vector<Machine<FourWorkers>::Row> rows;
@@ -117,6 +122,9 @@ TEST(Megakernel, BitsDependOnTheRowAlone) {
     }
   }
 }
+
+TEST(Megakernel, BitsDependOnTheRowAlone) { expect_bits_of_the_row_alone({4}); }
+TEST(MegakernelFull, BitsDependOnTheRowAlone) { expect_bits_of_the_row_alone({1, 7}); }
 
 // Prefill in blocks of one to eight: the same bits, since there is one arithmetic.
 TEST(Megakernel, BlocksOfAnySizeGiveTheSameBits) {

@@ -44,12 +44,12 @@ Sequence sequence_of(int32_t slot, std::vector<TokenId> prompt, int32_t page_fir
   return sequence;
 }
 
-TEST(EmulatedPrefill, LogprobsAgreeWithTheCpuExecutor) {
+void expect_logprobs_of_the_cpu_executor(std::initializer_list<int32_t> lengths) {
   const auto model = golden_model();
   auto gpu = emulated(model), cpu = plain(model);
   ASSERT_TRUE(gpu && cpu);
   EXPECT_FALSE(gpu->info().one_arithmetic);
-  for (int32_t length : {2, 65, 150}) {
+  for (int32_t length : lengths) {
     const Sequence sequence = sequence_of(1, some_tokens(length, length), 3);
     const auto a = logprobs_of(*gpu, sequence, {}), b = logprobs_of(*cpu, sequence, {});
     ASSERT_EQ(a.size(), b.size());
@@ -58,20 +58,25 @@ TEST(EmulatedPrefill, LogprobsAgreeWithTheCpuExecutor) {
   }
 }
 
+TEST(EmulatedPrefill, LogprobsAgreeWithTheCpuExecutor) { expect_logprobs_of_the_cpu_executor({2, 65}); }
+TEST(EmulatedPrefillFull, LogprobsAgreeWithTheCpuExecutor) { expect_logprobs_of_the_cpu_executor({150}); }
+
 // Cut in ranges, and where the runner's own batches end.
-TEST(EmulatedPrefill, BitsDoNotDependOnCuts) {
+void expect_equal_bits_when_cut(const std::vector<std::vector<int32_t>>& ways) {
   const auto model = golden_model();
   auto gpu = emulated(model);
   ASSERT_TRUE(gpu);
   const Sequence sequence = sequence_of(2, some_tokens(135, 4), 7);
   const auto whole = logprobs_of(*gpu, sequence, {});
   ASSERT_EQ(whole.size(), 2u);
-  for (const std::vector<int32_t>& cuts : {std::vector<int32_t>{2}, {7, 64}, {65, 100, 132}})
-    EXPECT_EQ(logprobs_of(*gpu, sequence, cuts), whole) << cuts[0];
+  for (const std::vector<int32_t>& cuts : ways) EXPECT_EQ(logprobs_of(*gpu, sequence, cuts), whole) << cuts[0];
   auto small = emulated(model, 48);
   ASSERT_TRUE(small);
   EXPECT_EQ(logprobs_of(*small, sequence, {40, 80, 120}), whole);
 }
+
+TEST(EmulatedPrefill, BitsDoNotDependOnCuts) { expect_equal_bits_when_cut({}); }
+TEST(EmulatedPrefillFull, BitsDoNotDependOnCuts) { expect_equal_bits_when_cut({{2}, {7, 64}, {65, 100, 132}}); }
 
 // Prompts packed into one plan, decode rows among them.
 TEST(EmulatedPrefill, BitsDoNotDependOnNeighbours) {
