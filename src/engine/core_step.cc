@@ -158,6 +158,13 @@ void EngineCore::add_chunk(InFlight& step, Sequence& sequence, int32_t tokens) {
   add_row(step, sequence, start, start + taken);
 }
 
+// Of the prompt's rows up to `end`, in their first computation. Choices that share a scored prompt compute it alike.
+LogitsWanted EngineCore::wanted_before(const Sequence& sequence, int32_t end) {
+  if (end > sequence.prompt_length()) return LogitsWanted::kNone;
+  if (sequence.request->request.prompt_top_logprobs >= 0) return LogitsWanted::kAll;
+  return end == sequence.prompt_length() ? LogitsWanted::kLast : LogitsWanted::kNone;
+}
+
 void EngineCore::add_row(InFlight& step, Sequence& sequence, int32_t start, int32_t end) {
   StepRow row;
   row.slot = sequence.slot;
@@ -193,6 +200,7 @@ void EngineCore::add_row(InFlight& step, Sequence& sequence, int32_t start, int3
     row.logits = LogitsWanted::kAll;
     row.prompt_top_logprobs = sequence.request->request.prompt_top_logprobs;
   }
+  row.replays = wanted_before(sequence, end);
   counters_.computed_tokens += end - start;
   (end - start == 1 ? step.decode_rows : step.prefill_tokens) += end - start;
   publish_pages(sequence, end);

@@ -178,9 +178,12 @@ RowResult FakeExecutor::run_row(int64_t step, const StepRow& row) {
     CHECK(slot.sampled_step == step - 1);  // feedback is of the plan just before
     tokens.push_back(std::max(slot.last_sampled, 0));
   }
-  const bool decode = !options_.one_arithmetic && tokens.size() == 1;
+  // As the CUDA executor: decode steps, and tokens whose logits are or were wanted.
+  const bool all = tokens.size() == 1 || row.logits == LogitsWanted::kAll || row.replays == LogitsWanted::kAll;
+  const bool last_one = row.logits == LogitsWanted::kLast || row.replays == LogitsWanted::kLast;
   uint64_t read_hash = 0;
   for (size_t i = 0; i < tokens.size(); ++i) {
+    const bool decode = !options_.one_arithmetic && (all || (last_one && i + 1 == tokens.size()));
     read_hash = run_token(row, slot, tokens[i], row.position + static_cast<int32_t>(i), decode);
     if (row.logits != LogitsWanted::kAll || i + 1 == tokens.size()) continue;
     result.prompt_logprobs.push_back(score_token(logits_of(read_hash), tokens[i + 1], row.prompt_top_logprobs));

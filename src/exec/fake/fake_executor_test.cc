@@ -61,7 +61,9 @@ std::vector<TokenId> generate(FakeExecutor& executor, std::span<const TokenId> p
   for (int32_t begin = 0; begin < length; begin += chunk) {
     const int32_t end = std::min(begin + chunk, length);
     const auto range = prompt.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
-    next = run_one(executor, row_of(range, begin, end, tables)).sampled.id;
+    StepRow row = row_of(range, begin, end, tables);
+    if (end < length) row.logits = LogitsWanted::kNone;
+    next = run_one(executor, row).sampled.id;
   }
   if (tamper) tamper();
   std::vector<TokenId> output = {next};

@@ -23,8 +23,9 @@ int32_t unfold(int32_t page_table, int32_t first, int32_t end, std::vector<Unfol
 
 int32_t prefill_tokens_of(const StepRow& row) {
   const int32_t count = static_cast<int32_t>(row.tokens.size());
-  if (count < 2 || row.logits == LogitsWanted::kAll) return 0;
-  return row.logits == LogitsWanted::kLast ? count - 1 : count;
+  const auto was_wanted = [&row](LogitsWanted what) { return row.logits == what || row.replays == what; };
+  if (count < 2 || was_wanted(LogitsWanted::kAll)) return 0;
+  return was_wanted(LogitsWanted::kLast) ? count - 1 : count;
 }
 
 std::vector<PrefillBatch> cut_into_batches(std::span<const PrefillRange> ranges, int32_t tokens_max,

@@ -29,6 +29,11 @@ TEST(PrefillBatch, TheLastTokenOfAPromptIsLeftToDecode) {
     EXPECT_EQ(prefill_tokens_of(row_of(std::span(tokens).first(1), logits)), 0);
     EXPECT_EQ(prefill_tokens_of(row_of({}, logits)), 0);
   }
+  StepRow again = row_of(tokens, LogitsWanted::kNone);
+  again.replays = LogitsWanted::kLast;
+  EXPECT_EQ(prefill_tokens_of(again), 99);
+  again.replays = LogitsWanted::kAll;
+  EXPECT_EQ(prefill_tokens_of(again), 0);
 }
 
 // The page of a position, as the list unfolds it at item.unfolded_* + page, is the one of the sequence's table.
