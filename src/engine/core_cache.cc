@@ -29,6 +29,7 @@ PageText EngineCore::page_text(const Sequence& sequence, int32_t index, std::vec
 // choices share. Scoring needs the logits of every token.
 int32_t EngineCore::hit_pages_max(const Sequence& sequence) const {
   if (!limits_.prefix_cache || sequence.scores_prompt()) return 0;
+  if (!limits_.one_arithmetic && sequence.has_scored_prompt()) return 0;  // it computed its prompt as nobody else does
   const bool any_length = limits_.one_arithmetic && (sequence.request->share_end == 0 || !sequence.output.empty());
   const int32_t positions = any_length ? sequence.known_length() - 1 : sequence.prompt_length() - 2;
   return page_of(std::max(positions, 0));
@@ -75,7 +76,7 @@ std::vector<NodeId> EngineCore::usable_prefix(Sequence& sequence) {
 // How many of its own pages hold what any longer prompt would compute. An executor with two arithmetics may compute a
 // prompt's last token as it decodes, and all tokens of a prompt that is scored.
 int32_t EngineCore::exact_pages(const Sequence& sequence) {
-  return sequence.exact && !sequence.scores_prompt() ? page_of(sequence.prompt_length() - 1) : 0;
+  return sequence.exact && !sequence.has_scored_prompt() ? page_of(sequence.prompt_length() - 1) : 0;
 }
 
 // Where the path of a sequence that starts begins.

@@ -158,10 +158,10 @@ void EngineCore::add_chunk(InFlight& step, Sequence& sequence, int32_t tokens) {
   add_row(step, sequence, start, start + taken);
 }
 
-// Of the prompt's rows up to `end`, in their first computation. Choices that share a scored prompt compute it alike.
+// Of the prompt's rows up to `end`, in their first computation.
 LogitsWanted EngineCore::wanted_before(const Sequence& sequence, int32_t end) {
   if (end > sequence.prompt_length()) return LogitsWanted::kNone;
-  if (sequence.request->request.prompt_top_logprobs >= 0) return LogitsWanted::kAll;
+  if (sequence.has_scored_prompt()) return LogitsWanted::kAll;
   return end == sequence.prompt_length() ? LogitsWanted::kLast : LogitsWanted::kNone;
 }
 

@@ -15,9 +15,9 @@ TokenId Sequence::token_at(int32_t position) const {
                            : output[static_cast<size_t>(position - prompt)];
 }
 
-bool Sequence::scores_prompt() const {
-  return choice == 0 && request->request.prompt_top_logprobs >= 0 && output.empty();
-}
+bool Sequence::has_scored_prompt() const { return choice == 0 && request->request.prompt_top_logprobs >= 0; }
+
+bool Sequence::scores_prompt() const { return has_scored_prompt() && output.empty(); }
 
 int32_t Sequence::prefill_end(const EngineLimits& limits) const {
   return limits.one_arithmetic && !output.empty() ? known_length() - 1 : prompt_length();

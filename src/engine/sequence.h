@@ -74,7 +74,8 @@ struct Sequence {
   int32_t prompt_length() const;
   int32_t known_length() const;  // prompt and generated tokens
   TokenId token_at(int32_t position) const;
-  bool scores_prompt() const;  // its prefill also brings prompt log-probabilities
+  bool has_scored_prompt() const;  // log-probabilities of its tokens were asked for
+  bool scores_prompt() const;      // its prefill also brings prompt log-probabilities
   // The first position of its next range. Scoring starts one token early: the logits that score a slice's first token
   // come from the token before it.
   int32_t range_start() const {
