@@ -23,6 +23,12 @@ constexpr int32_t kDecodeRuns = 3;
 constexpr int32_t kRoom = 256;  // of the context, for the template
 constexpr int32_t kDecodeSteps = 128;
 
+// At the server's counters, while a load runs.
+struct Look {
+  int64_t at_ns = 0;
+  EngineStats stats;
+};
+
 class ServeAll {
  public:
   explicit ServeAll(ServeAllOptions& options) : options_(options) {}
@@ -61,18 +67,12 @@ class ServeAll {
     return std::find(options_.parts.begin(), options_.parts.end(), part) != options_.parts.end();
   }
 
-  // What was measured over HTTP as a share of the same in process.
+  // The executor alone, with rows that go different ways: what it does without an engine and a server.
   Status beside_in_process() {
-    for (size_t i = 0; i < http_tok_s_.size(); ++i) {
-      const std::string batch = "batch " + std::to_string(kDecodeBatches[i]);
-      ASSIGN_OR_RETURN(const double tok_s, decode_in_process(kDecodeBatches[i], decode_context_));
-      show("decode in process, " + batch + ", tok/s", tok_s, "");
-      show("decode over HTTP, " + batch + ", % of in process", 100 * http_tok_s_[i] / tok_s, "at least 95");
+    for (const int32_t batch : decoded_) {
+      ASSIGN_OR_RETURN(const double tok_s, decode_in_process(batch, decode_context_));
+      show("decode in process, rows of different experts, batch " + std::to_string(batch) + ", tok/s", tok_s, "");
     }
-    if (!mixed_tok_s_) return Ok{};
-    ASSIGN_OR_RETURN(const double tok_s, decode_in_process(mixed_batch_, mixed_context_));
-    show("decode in process, batch and lengths of the mixed load, tok/s", tok_s, "");
-    show("mixed load without its prefill, % of that", 100 * *mixed_tok_s_ / tok_s, "at least 85");
     return Ok{};
   }
 
@@ -147,7 +147,16 @@ class ServeAll {
                      prompts("long-documents", batch, options_.context, options_.output_tokens));
     ServeLoadOptions load = options_.load;
     load.clients = batch;
-    const LoadResult result = run_load(all, load);
+    LoadResult result;
+    std::atomic<bool> done = false;
+    std::vector<Look> looks;
+    std::thread watcher([&] {
+      for (; !done; std::this_thread::sleep_for(std::chrono::milliseconds(10)))
+        looks.push_back({now_ns(), server_->stats()});
+    });
+    result = run_load(all, load);
+    done = true;
+    watcher.join();
     RETURN_IF_ERROR(check(result));
     int64_t from = 0, to = INT64_MAX, prompt = 0;
     for (const ChatRecord& record : result.records) {
@@ -160,9 +169,18 @@ class ServeAll {
     if (from >= to)
       return Error{"answers of " + std::to_string(options_.output_tokens) + " tokens ended before all " +
                    std::to_string(batch) + " streams were under way: give more --output-tokens"};
-    const StreamWindow window = look_at_streams(result.records, from, to);
-    http_tok_s_.push_back(window.tok_s);
-    show("decode over HTTP, batch " + std::to_string(batch) + ", tok/s", window.tok_s, "");
+    const std::string name = "decode over HTTP, batch " + std::to_string(batch);
+    const auto first =
+        std::find_if(looks.begin(), looks.end(), [from](const Look& look) { return look.at_ns >= from; });
+    const auto last = std::find_if(looks.rbegin(), looks.rend(), [to](const Look& look) { return look.at_ns <= to; });
+    if (first == looks.end() || last == looks.rend() || first->at_ns >= last->at_ns)
+      return Error{"the streams were under way together for too short: give more --output-tokens"};
+    const double tok_s = look_at_streams(result.records, first->at_ns, last->at_ns).tok_s;
+    const double rate = decode_rate(first->stats, last->stats);
+    decoded_.push_back(batch);
+    show(name + ", tok/s", tok_s, "");
+    show(name + ", of these steps alone, tok/s", rate > 0 ? std::optional(rate) : std::nullopt, "");
+    show(name + ", % of its steps alone", rate > 0 ? std::optional(100 * tok_s / rate) : std::nullopt, "at least 95");
     return Ok{};
   }
 
@@ -222,9 +240,7 @@ class ServeAll {
     const bool ran = result.tokens > 0 && summary.seconds > result.prefill_s;
     const auto tokens = static_cast<double>(result.tokens);
     const auto if_ran = [ran](double value) { return ran ? std::optional(value) : std::nullopt; };
-    mixed_batch_ = std::max(1, static_cast<int32_t>(result.batch + 0.5));
-    mixed_context_ = result.context;
-    if (ran) mixed_tok_s_ = tokens / (summary.seconds - result.prefill_s);
+    const std::optional<double> decoding = if_ran(tokens / (summary.seconds - result.prefill_s));
     show("mixed load of 8 clients, tokens", tokens, "");
     show("mixed load, seconds", summary.seconds, "");
     show("mixed load, requests", static_cast<double>(summary.requests), "");
@@ -232,7 +248,11 @@ class ServeAll {
     show("mixed load, tok/s", if_ran(tokens / summary.seconds), "");
     show("mixed load, rows of a decode step", if_ran(result.batch), "");
     show("mixed load, % of the time in prefill", if_ran(100 * result.prefill_s / summary.seconds), "");
-    show("mixed load, tok/s without prefill", mixed_tok_s_, "");
+    show("mixed load, tok/s without prefill", decoding, "");
+    const bool has_rate = ran && result.decode_tok_s > 0;
+    show("mixed load, its decode steps alone, tok/s", has_rate ? std::optional(result.decode_tok_s) : std::nullopt, "");
+    show("mixed load without its prefill, % of its decode steps alone",
+         has_rate ? std::optional(100 * *decoding / result.decode_tok_s) : std::nullopt, "at least 85");
     const bool has_gaps = summary.gap_ms.count > 0;
     show("mixed load, between arrivals, p99, ms", has_gaps ? std::optional(summary.gap_ms.p99) : std::nullopt, "");
     show("mixed load, resident memory that it added, MB", static_cast<double>(result.resident_added) / 1e6,
@@ -260,11 +280,9 @@ class ServeAll {
   boost::json::object line_;
   uint64_t sets_ = 0;  // of prompts so far, each with a seed of its own
   int32_t context_max_ = 0;
-  std::vector<double> http_tok_s_;  // by batch
+  std::vector<int32_t> decoded_;  // batches
   int32_t decode_context_ = 0;
   std::vector<std::string> problems_;
-  std::optional<double> mixed_tok_s_;  // without prefill
-  int32_t mixed_batch_ = 1, mixed_context_ = 1;
 };
 
 }  // namespace

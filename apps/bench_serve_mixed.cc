@@ -135,6 +135,7 @@ void count_steps(const EngineStats& before, const EngineStats& after, MixedLoadR
   result.batch = steps > 0 ? static_cast<double>(rows) / static_cast<double>(steps) : 0;
   result.tokens = after.output_tokens - before.output_tokens;
   result.prefill_s = static_cast<double>(after.prefill_ns - before.prefill_ns) / 1e9;
+  result.decode_tok_s = decode_rate(before, after);
   const int64_t completed = std::max<int64_t>(result.summary.completed, 1);
   result.context = static_cast<int32_t>((result.summary.prompt_tokens + result.summary.output_tokens / 2) / completed);
   result.pages_lost = pages_free(before) - pages_free(after);

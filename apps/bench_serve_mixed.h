@@ -31,11 +31,12 @@ constexpr int64_t kMixedResidentBytesMax = int64_t{32} << 20;
 struct MixedLoadResult {
   ServeSummary summary;
   std::string first_error;
-  int64_t tokens = 0;      // that the engine generated meanwhile
-  double prefill_s = 0;    // of summary.seconds
-  double batch = 0;        // rows of a decode step on average; 0: none was made
-  int32_t context = 0;     // tokens of an average request in the middle of its answer
-  int64_t pages_lost = 0;  // free before the run and not after it
+  int64_t tokens = 0;       // that the engine generated meanwhile
+  double prefill_s = 0;     // of summary.seconds
+  double decode_tok_s = 0;  // of the executor, while it decoded: of its own time
+  double batch = 0;         // rows of a decode step on average; 0: none was made
+  int32_t context = 0;      // tokens of an average request in the middle of its answer
+  int64_t pages_lost = 0;   // free before the run and not after it
   // Resident memory after the run less before it, both idle, without KV pages of a processor that were used for the
   // first time.
   int64_t resident_added = 0;

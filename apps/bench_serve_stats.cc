@@ -161,4 +161,10 @@ void print_summary(std::ostream& out, const ServeSummary& summary) {
   print_percentiles(out, "end to end", summary.e2e_ms);
 }
 
+double decode_rate(const EngineStats& before, const EngineStats& after) {
+  const int64_t rows = after.decode_rows - before.decode_rows;
+  const int64_t time_ns = (after.step_ns - before.step_ns) - (after.prefill_ns - before.prefill_ns);
+  return time_ns > 0 ? static_cast<double>(rows) * 1e9 / static_cast<double>(time_ns) : 0;
+}
+
 }  // namespace boreas

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench_serve_load.h"
+#include "engine/engine.h"
 
 namespace boreas {
 
@@ -45,5 +46,9 @@ ServeSummary summarize(const LoadResult& result);
 // Adds the fields of the summary to a result line.
 void add_summary(const ServeSummary& summary, boost::json::object& line);
 void print_summary(std::ostream& out, const ServeSummary& summary);
+
+// Tokens a second of decode steps by the executor's own clock, between two looks; 0: there were none. What is served
+// cannot be more: the rest went into queues, the host and HTTP.
+double decode_rate(const EngineStats& before, const EngineStats& after);
 
 }  // namespace boreas

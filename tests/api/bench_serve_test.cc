@@ -303,9 +303,11 @@ TEST(BenchServeAll, EveryFigureOfASmallServer) {
   const auto figure = [&line](const char* name) { return line.at(name).to_number<double>(); };
   for (const char* name :
        {"prompt of 200, first token, ms", "prompt of 200, tok/s", "decode over HTTP, batch 1, tok/s",
-        "decode over HTTP, batch 8, tok/s", "decode in process, batch 1, tok/s", "decode in process, batch 8, tok/s",
-        "decode over HTTP, batch 8, % of in process", "mixed load, rows of a decode step", "mixed load, tok/s",
-        "mixed load without its prefill, % of that"})
+        "decode over HTTP, batch 8, tok/s", "decode over HTTP, batch 1, of these steps alone, tok/s",
+        "decode over HTTP, batch 8, % of its steps alone",
+        "decode in process, rows of different experts, batch 1, tok/s",
+        "decode in process, rows of different experts, batch 8, tok/s", "mixed load, rows of a decode step",
+        "mixed load, tok/s", "mixed load without its prefill, % of its decode steps alone"})
     EXPECT_GT(figure(name), 0) << name;
   EXPECT_GE(figure("mixed load of 8 clients, tokens"), 500);
   EXPECT_EQ(line.at("temperature").to_number<double>(), 1);
