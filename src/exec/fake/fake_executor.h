@@ -35,8 +35,8 @@ struct FakeOptions {
   int32_t pages_full = 512;
   int32_t pages_sliding = 128;
   int32_t steps_in_flight_max = 1;
-  // False: a range of one token computes other bits than a longer one, and so do tokens whose logits are or were wanted,
-  // as a decode kernel beside a prefill kernel does.
+  // False: a range of one token computes other bits than a longer one, and so do tokens whose logits are or were
+  // wanted, as a decode kernel beside a prefill kernel does.
   bool one_arithmetic = true;
   // True: logits over the vocabulary and sample_token(), all sampling parameters count. False: one hash picks the
   // token; of the parameters only seed, choice and temperature 0 count, and the mask; costs nothing a vocabulary entry.
