@@ -159,8 +159,8 @@ void EngineCore::add_chunk(InFlight& step, Sequence& sequence, int32_t tokens) {
   add_row(step, sequence, start, start + taken);
 }
 
-// Of a row up to `end`, when it is or was computed for the first time. Of generated tokens nothing: where it matters they
-// come one by one, and a range of one token is a decode in any case.
+// Of a row up to `end`, when it is or was computed for the first time. Of generated tokens nothing: where it matters
+// they come one by one, and a range of one token is a decode in any case.
 LogitsWanted EngineCore::wanted_at_first(const Sequence& sequence, int32_t end) {
   if (end > sequence.prompt_length()) return LogitsWanted::kNone;
   if (sequence.has_scored_prompt()) return LogitsWanted::kAll;
