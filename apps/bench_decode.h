@@ -26,12 +26,12 @@ struct DecodeSetup {
   int32_t steps = 16;      // of a run
   int32_t tokens_max = 0;  // of one plan, where that is more than the positions
   bool same_token = false;
-  float temperature = 1, top_p = 1;
-  cuda::TraceSink trace;  // GPU
+  float temperature = 1, top_p = 1;  // of every row's sampling; temperature 0: greedy
+  cuda::TraceSink trace;             // GPU
   std::shared_ptr<const cuda::CudaTuning> tuning;
 };
 
-// Flags of all that decode: model, its shape, where its weights come from, device.
+// Flags of all that decode: model, its shape, where its weights come from, how rows sample, device.
 void add_decode_options(Command command, DecodeSetup& setup);
 
 // Model and executor with pages for `positions` of every row; dummy weights have values on the host only if the

@@ -117,11 +117,8 @@ boost::json::object result_of(const ServeBenchFlags& flags, const Measured& meas
 }
 
 void print_first_error(const LoadResult& result) {
-  for (const ChatRecord& record : result.records) {
-    if (record.error.empty() || record.error == kInterrupted) continue;
-    std::cerr << "first failure: " << record.error << ": " << record.message << "\n";
-    return;
-  }
+  const std::string error = first_error_of(result);
+  if (!error.empty()) std::cerr << "first failure: " << error << "\n";
 }
 
 Status measure(ServeBenchFlags& flags, const Workload& workload, const Measured& measured) {

@@ -1,6 +1,7 @@
 #include "bench_serve_all.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <iostream>
@@ -23,7 +24,7 @@ constexpr int32_t kDecodeRuns = 3;
 constexpr int32_t kRoom = 256;  // of the context, for the template
 constexpr int32_t kDecodeSteps = 128;
 
-// At the server's counters, while a load runs.
+// The server's counters at a moment of a load.
 struct Look {
   int64_t at_ns = 0;
   EngineStats stats;
@@ -113,9 +114,8 @@ class ServeAll {
   }
 
   static Status no_errors(const LoadResult& result) {
-    for (const ChatRecord& record : result.records)
-      if (!record.error.empty() && record.error != kInterrupted)
-        return Error{"a request failed: " + record.error + ": " + record.message};
+    const std::string error = first_error_of(result);
+    if (!error.empty()) return Error{"a request failed: " + error};
     return Ok{};
   }
   static Status check(const LoadResult& result) {
@@ -147,14 +147,13 @@ class ServeAll {
                      prompts("long-documents", batch, options_.context, options_.output_tokens));
     ServeLoadOptions load = options_.load;
     load.clients = batch;
-    LoadResult result;
     std::atomic<bool> done = false;
     std::vector<Look> looks;
     std::thread watcher([&] {
       for (; !done; std::this_thread::sleep_for(std::chrono::milliseconds(10)))
         looks.push_back({now_ns(), server_->stats()});
     });
-    result = run_load(all, load);
+    const LoadResult result = run_load(all, load);
     done = true;
     watcher.join();
     RETURN_IF_ERROR(check(result));

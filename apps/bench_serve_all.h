@@ -1,6 +1,6 @@
 // `boreas bench serve --all`: the figures that a serving release is judged by, one after the other, in one command:
-// first tokens by prompt length, decode over HTTP beside decode in process, streams while a long prompt prefills, and
-// sustained mixed load with memory before and after.
+// first tokens by prompt length, decode over HTTP beside the executor's own time for the same steps and beside decode
+// in process, streams while a long prompt prefills, and sustained mixed load with memory before and after.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct ServeAllOptions {
   ModelSource source;  // of the server, which is started in this process
   DeviceChoice choice;
   EngineOptions engine;
-  DecodeSetup decode;                                // the same model in process; batch, context and steps are set here
+  DecodeSetup decode;                                // the same model in process; batch, context, steps are set here
   std::vector<int32_t> prompts{2048, 8192, 131072};  // of first tokens
   int32_t context = 8192;                            // prompts of the decode comparison
   int32_t output_tokens = 1024;                      // and their answers

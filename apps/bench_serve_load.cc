@@ -262,4 +262,10 @@ LoadResult run_load(const ConversationSource& source, const ServeLoadOptions& op
   return Load(source, {}, options).run();
 }
 
+std::string first_error_of(const LoadResult& result) {
+  for (const ChatRecord& record : result.records)
+    if (!record.error.empty() && record.error != kInterrupted) return record.error + ": " + record.message;
+  return {};
+}
+
 }  // namespace boreas

@@ -50,6 +50,10 @@ LoadResult run_load(const std::vector<Conversation>& conversations, const ServeL
 using ConversationSource = std::function<std::shared_ptr<const Conversation>()>;  // never called by two at once
 LoadResult run_load(const ConversationSource& source, const ServeLoadOptions& options);
 
+// Kind and message of a request that failed, the first in the records; empty: none did. One that Ctrl-C or `stop` ended
+// has not failed.
+std::string first_error_of(const LoadResult& result);
+
 // Request body of a turn.
 std::string request_body(const Conversation& conversation, size_t turn, const ServeLoadOptions& options);
 

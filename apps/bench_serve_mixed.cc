@@ -124,20 +124,12 @@ int64_t resident_when_trimmed() {
   return resident_bytes();
 }
 
-std::string first_error_of(const LoadResult& result) {
-  for (const ChatRecord& record : result.records)
-    if (!record.error.empty() && record.error != kInterrupted) return record.error + ": " + record.message;
-  return {};
-}
-
 void count_steps(const EngineStats& before, const EngineStats& after, MixedLoadResult& result) {
   const int64_t steps = after.decode_steps - before.decode_steps, rows = after.decode_rows - before.decode_rows;
   result.batch = steps > 0 ? static_cast<double>(rows) / static_cast<double>(steps) : 0;
   result.tokens = after.output_tokens - before.output_tokens;
   result.prefill_s = static_cast<double>(after.prefill_ns - before.prefill_ns) / 1e9;
   result.decode_tok_s = decode_rate(before, after);
-  const int64_t completed = std::max<int64_t>(result.summary.completed, 1);
-  result.context = static_cast<int32_t>((result.summary.prompt_tokens + result.summary.output_tokens / 2) / completed);
   result.pages_lost = pages_free(before) - pages_free(after);
   result.healthy = after.healthy;
 }

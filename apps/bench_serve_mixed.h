@@ -35,7 +35,6 @@ struct MixedLoadResult {
   double prefill_s = 0;     // of summary.seconds
   double decode_tok_s = 0;  // of the executor, while it decoded: of its own time
   double batch = 0;         // rows of a decode step on average; 0: none was made
-  int32_t context = 0;      // tokens of an average request in the middle of its answer
   int64_t pages_lost = 0;   // free before the run and not after it
   // Resident memory after the run less before it, both idle, without KV pages of a processor that were used for the
   // first time.

@@ -135,7 +135,7 @@ class EngineCore {
   BatchBudget budget_for(const std::vector<BatchCandidate>& candidates, bool paced) const;
   bool cover(Sequence& sequence, int32_t start, int32_t end);
   void add_chunk(InFlight& step, Sequence& sequence, int32_t tokens);
-  static LogitsWanted wanted_before(const Sequence& sequence, int32_t end);
+  static LogitsWanted wanted_at_first(const Sequence& sequence, int32_t end);
   void add_row(InFlight& step, Sequence& sequence, int32_t start, int32_t end);
   void drain_in_flight();
   void retire_oldest();

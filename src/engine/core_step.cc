@@ -77,7 +77,8 @@ BatchCandidate EngineCore::candidate(const Sequence& sequence) const {
   result.left = (sequence.computed < share_end ? share_end : end) - start;
   result.left_in_all = end - start;
   result.tokens_max = limits_.step_tokens_max;
-  result.scored = sequence.scores_prompt();
+  // Where such tokens take an arithmetic of their own, it is as slow when they are computed again.
+  result.scored = sequence.scores_prompt() || (!limits_.one_arithmetic && sequence.has_scored_prompt());
   return result;
 }
 
@@ -158,8 +159,9 @@ void EngineCore::add_chunk(InFlight& step, Sequence& sequence, int32_t tokens) {
   add_row(step, sequence, start, start + taken);
 }
 
-// Of the prompt's rows up to `end`, in their first computation.
-LogitsWanted EngineCore::wanted_before(const Sequence& sequence, int32_t end) {
+// Of a row up to `end`, when it is or was computed for the first time. Of generated tokens nothing: where it matters
+// they come one by one, and a range of one token is a decode in any case.
+LogitsWanted EngineCore::wanted_at_first(const Sequence& sequence, int32_t end) {
   if (end > sequence.prompt_length()) return LogitsWanted::kNone;
   if (sequence.has_scored_prompt()) return LogitsWanted::kAll;
   return end == sequence.prompt_length() ? LogitsWanted::kLast : LogitsWanted::kNone;
@@ -200,7 +202,7 @@ void EngineCore::add_row(InFlight& step, Sequence& sequence, int32_t start, int3
     row.logits = LogitsWanted::kAll;
     row.prompt_top_logprobs = sequence.request->request.prompt_top_logprobs;
   }
-  row.replays = wanted_before(sequence, end);
+  row.replays = wanted_at_first(sequence, end);
   counters_.computed_tokens += end - start;
   (end - start == 1 ? step.decode_rows : step.prefill_tokens) += end - start;
   publish_pages(sequence, end);

@@ -54,6 +54,26 @@ TEST_F(CoreSwapTest, WithoutHostMemoryTheTextIsComputedAgain) {
   }
 }
 
+// Tokens whose logits were wanted take the slow arithmetic again, so they come as they came before: 64 a step.
+TEST_F(CoreSwapTest, AScoredPromptIsComputedAgainInSlices) {
+  options.swap_bytes_max = 0;
+  options.prefix_cache = false;
+  fake.one_arithmetic = false;
+  fake.pages_full = 8;
+  Request scored = request(260, 200);
+  scored.prompt_top_logprobs = 0;
+  add(request(100, 300));
+  add(scored);
+  while (core().stats().preemptions == 0) core().step();
+  while (!core().idle()) {
+    const int64_t before = core().stats().computed_tokens;
+    core().step();
+    EXPECT_LE(core().stats().computed_tokens - before, 64 + 1);
+  }
+  EXPECT_GT(core().stats().recomputations, 0);
+  EXPECT_EQ(logs[2].tokens(), alone(scored).tokens());
+}
+
 // A window of 205 and a chunk of 64 want six sliding pages. There are five: such a sequence starts only while it is
 // alone, and what it takes is then not there for the next.
 TEST_F(CoreSwapTest, WhoStartsAloneLeavesNoRoomForTheNext) {

@@ -78,8 +78,9 @@ struct StepRow {
   std::span<const PageId> sliding_pages;
   int32_t sliding_first = 0;
   LogitsWanted logits = LogitsWanted::kNone;
-  // Of a range that is computed again, after preemption: what was wanted of it the first time. An executor with two
-  // arithmetics may compute the tokens whose logits are wanted in another one than the rest, and must do so again.
+  // What is wanted of a prompt's range when it is computed for the first time; after preemption, when it is computed
+  // again for its pages alone, `logits` no longer says it. An executor with two arithmetics may compute the tokens
+  // whose logits are wanted in another one than the rest, and must then do so again.
   LogitsWanted replays = LogitsWanted::kNone;
   TokenId forced_token = -1;              // >= 0: this is the outcome, nothing is drawn (replay after preemption)
   std::shared_ptr<const TokenMask> mask;  // null: everything allowed

@@ -13,8 +13,8 @@ namespace boreas {
 
 namespace sampling_math {
 
-// Weights are added as integers in units of 2^-44: a sum does not depend on its order or slicing, and 2^19 weights of
-// at most 1 stay below 2^63.
+// Of a token id in a draw's order (draw_order). Weights are added as integers in units of 2^-44: a sum does not depend
+// on its order or slicing, and 2^19 weights of at most 1 are 2^63 at most.
 constexpr int kIdBits = 19;
 constexpr int32_t kVocabularyMax = 1 << kIdBits;
 

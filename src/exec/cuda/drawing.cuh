@@ -3,8 +3,7 @@
 //
 //   LM_HEAD   each worker: the best entry of its vocabulary slice by logit / T + noise, and its largest logit
 //   FILTER    rows that filter: each worker weighs its slice against the best entry of all
-//   SAMPLE    the row's worker: the best entry, if it is inside the filters; else the best of those before it, and so
-//   on
+//   SAMPLE    the row's worker: the best entry, if inside the filters; else the best of those before it, and so on
 //
 // An entry comes before another one if its score is larger, or equal and its id lower. The best entry is inside top-k
 // and top-p if what comes before it counts less than k and weighs less than the mass that top-p needs; so an exact cut
@@ -178,6 +177,8 @@ BOREAS_DEVICE float reach_of(float logit, float inverse_temperature, uint32_t wo
   const float reach = multiply_add(logit, inverse_temperature, noise);
   return reach < kLowest ? kLowest : reach;
 }
+// The approximate logarithm (2^-22 of up to 32) and noise are off by far less than the constant, the product and the
+// double's way back to a float by less than the part of the value.
 BOREAS_DEVICE float reach_margin(float value) { return 0.01f + (value < 0 ? -value : value) * 1e-6f; }
 
 // The best of a consumer's share of the row's ids. Exact noise takes two logarithms without the chip's help; it is
@@ -262,7 +263,9 @@ BOREAS_DEVICE Weights weigh_entries(const Worker<C>& w, int32_t row, Range ids, 
   });
   return weights;
 }
-// Noise words above this have noise below `needed`: noise <= -log(u), u = (word + 0.5) * 2^-32 rounded.
+
+// Noise words above this have noise below `needed`: noise <= -log(u), u = (word + 0.5) * 2^-32 rounded. sampling.cc has
+// the same bound, with libm's exponential and so with less slack.
 BOREAS_DEVICE uint32_t noise_limit(float needed) {
   constexpr float kSlack = 0.01f;  // far above the rounding of u, of the noise and of the exponential
   return needed <= kSlack ? ~0u : static_cast<uint32_t>(sampling_math::exp(kSlack - needed) * 0x1.fffffep31f);
@@ -274,7 +277,7 @@ template <class C>
 BOREAS_DEVICE Best best_before(const Worker<C>& w, int32_t row, const Candidate& candidate) {
   const RowPlan& plan = w.params.row[row];
   const float largest = candidate.largest * candidate.inverse_temperature;
-  const float ceiling = largest + (largest < 0 ? -largest : largest) * 1e-6f;  // rounding
+  const float ceiling = largest + (largest < 0 ? -largest : largest) * 1e-6f;  // the product is rounded
   Best best;
   uint32_t limit = ~0u;
   for_entries(

@@ -48,12 +48,12 @@ class MadeUpKernel {
   explicit MadeUpKernel(const ModelConfig& config) : config_(config) {}
 
   int64_t launches = 0;
-  std::vector<uint32_t> steps;  // of every launch
-  std::vector<int32_t> rows;    // of every launch
-  int64_t samples[5] = {};      // by SampleMode
-  int64_t corrupt_launch = -1;  // its rows draw -1
-  int64_t mute_launch = -1;     // leaves no outcomes
-  int64_t fault_launch = -1;    // leaves a fault record and fails
+  std::vector<uint32_t> steps;            // of every launch
+  std::vector<int32_t> rows;              // of every launch
+  int64_t samples[kSampleDraw + 1] = {};  // by SampleMode
+  int64_t corrupt_launch = -1;            // its rows draw -1
+  int64_t mute_launch = -1;               // leaves no outcomes
+  int64_t fault_launch = -1;              // leaves a fault record and fails
   FaultRecord fault{};
 
   Status run(const StepParams& params) {

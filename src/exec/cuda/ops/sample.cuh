@@ -27,6 +27,8 @@ struct Body<C, Op::kSample> {
  private:
   static constexpr Range kVocabulary{0, C::kVocabulary};
 
+  // Ends: each round's entry comes before the last one's in the order that filters cut. There is such an entry as long
+  // as one is refused: the first of all is inside every filter.
   static BOREAS_DEVICE Best inside_filters(const Worker<C>& w, int32_t row, Best best, const HopWait& wait,
                                            uint32_t epoch) {
     Weights weights;
