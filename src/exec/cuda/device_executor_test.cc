@@ -204,12 +204,14 @@ TEST(DeviceExecutor, WhateverTheDeviceDraws) {
     if (slot % 4 == 1) params.top_p = 0.7f;
     if (slot % 4 == 2) params.top_k = 9;
     if (slot > 3) params.min_p = 0.05f;
+    if (slot == 6) params.top_k = 1, params.top_p = 0.5f;  // with nothing to draw
     runner.open(slot, random_text(static_cast<uint64_t>(slot), 20), params);
   }
   for (int32_t step = 0; step < 40; ++step) runner.submit(7);
   runner.drain();
   EXPECT_EQ(setup.kernel->samples[kSampleHost], 0);
-  EXPECT_GT(setup.kernel->samples[kSampleDraw], 7 * 36);
+  EXPECT_GT(setup.kernel->samples[kSampleDraw], 6 * 36);
+  EXPECT_GT(setup.kernel->samples[kSampleGreedy], 36);
 }
 
 TEST(DeviceExecutor, SuppressedUntilMinTokensThenTheDeviceDraws) {

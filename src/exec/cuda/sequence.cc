@@ -13,7 +13,8 @@ Sequence::Sequence(const SequenceSpec& spec)
       outputs_submitted_(static_cast<int32_t>(spec.output.size())),
       last_token_(spec.output.empty() ? -1 : spec.output.back()) {
   // The mass that top-p cuts is what top-k has left: both together take an order that a device does not have.
-  const bool one_cut = params_.temperature == 0 || params_.top_k <= 0 || params_.top_p >= 1;
+  greedy_ = params_.temperature == 0 || params_.top_k == 1;
+  const bool one_cut = greedy_ || params_.top_k <= 0 || params_.top_p >= 1;
   plain_ = one_cut && params_.repetition_penalty == 1 && params_.frequency_penalty == 0 &&
            params_.presence_penalty == 0 && params_.logit_bias.empty() && params_.allowed_ids.empty();
 }
@@ -24,7 +25,7 @@ SampleMode Sequence::sample_mode(const StepRow& row) const {
   if (row.forced_token >= 0) return kSampleForced;
   const bool suppresses = outputs_submitted_ < params_.min_tokens && !params_.suppressed_ids.empty();
   if (!plain_ || row.mask != nullptr || suppresses) return kSampleHost;
-  return params_.temperature == 0 ? kSampleGreedy : kSampleDraw;
+  return greedy_ ? kSampleGreedy : kSampleDraw;
 }
 
 DrawPlan Sequence::draw_plan() const {

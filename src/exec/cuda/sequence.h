@@ -36,6 +36,7 @@ class Sequence {
  private:
   SamplingParams params_;
   PenaltyState penalties_;
+  bool greedy_ = false;            // the largest logit, lowest id among equals, whatever the noise
   bool plain_ = false;             // nothing but the logits, the temperature and filters that a device has decides
   int32_t outputs_submitted_ = 0;  // tokens of the output, those in flight too
   int32_t samples_in_flight_ = 0;
