@@ -288,7 +288,6 @@ inline float exp2_approximate(float x) {
   const float y = std::exp2(x);
   return y < 0x1p-126f ? 0.0f : y;
 }
-inline float log2_approximate(float x) { return std::log2(x); }
 inline float reciprocal_square_root(float x) { return 1.0f / std::sqrt(x); }
 inline float multiply_add(float a, float b, float c) { return std::fma(a, b, c); }
 inline uint32_t pack_bf16(float low, float high) { return emulation::bf16_of(low) | emulation::bf16_of(high) << 16; }

@@ -169,57 +169,21 @@ BOREAS_DEVICE NoiseWords noise_of(const RowPlan& plan, int32_t first) {
   return noise;
 }
 
-// What an entry may reach at most, nearly: noise <= -log(u), u = (word + 0.5) * 2^-32. And how far a value must lie
-// above that to be above the entry's own value: more than all roundings of both.
-BOREAS_DEVICE float reach_of(float logit, float inverse_temperature, uint32_t word) {
-  constexpr float kLn2 = 0.69314718f, kLowest = -3.4028235e38f;
-  const float noise = kLn2 * (32.0f - log2_approximate(static_cast<float>(word) + 0.5f));
-  const float reach = multiply_add(logit, inverse_temperature, noise);
-  return reach < kLowest ? kLowest : reach;
-}
-// The approximate logarithm (2^-22 of up to 32) and noise are off by far less than the constant, the product and the
-// double's way back to a float by less than the part of the value.
-BOREAS_DEVICE float reach_margin(float value) { return 0.01f + (value < 0 ? -value : value) * 1e-6f; }
-
-// The best of a consumer's share of the row's ids. Exact noise takes two logarithms without the chip's help; it is
-// computed only for entries that may reach what the best so far has.
+// The best of a consumer's share of the row's ids.
 template <class C>
 BOREAS_DEVICE Best best_of_entries(const Worker<C>& w, int32_t row, Range ids) {
   const RowPlan& plan = w.params.row[row];
   const bool draws = plan.sample == kSampleDraw;
-  const float inverse = plan.draw.inverse_temperature;
   Best best;
-  float floor = -__builtin_huge_valf();
   for_entries(w, row, ids, w.consumer_thread(), kConsumerThreads, [&](int32_t first, const float(&logits)[4]) {
     const NoiseWords noise = noise_of(plan, first);
-    float reach[4];
     BOREAS_UNROLL
-    for (int32_t k = 0; k < 4; ++k) {
+    for (int32_t k = 0; k < 4; ++k) {  // without branches: the four run side by side
       const float logit = logits[k];
+      const double drawn = sampling_math::drawn_value(logit, plan.draw.inverse_temperature, noise.word[k]);
+      const uint64_t finite = sampling_math::draw_order(draws ? drawn : logit, first + k);
       const bool own = first + k >= ids.first && first + k < ids.end();
-      reach[k] = !own ? -__builtin_huge_valf() : draws ? reach_of(logit, inverse, noise.word[k]) : logit;
-      if (own) best.merge({is_finite(logit) ? 0 : kNotFinite, ordered_float(logit)});
-    }
-    BOREAS_NO_UNROLL
-    for (int32_t round = 0; round < 4; ++round) {
-      int32_t most = 0;
-      float reached = reach[0], logit = logits[0];
-      uint32_t word = noise.word[0];
-      BOREAS_UNROLL
-      for (int32_t k = 1; k < 4; ++k) {
-        const bool more = reach[k] > reached;
-        most = more ? k : most;
-        reached = more ? reach[k] : reached;
-        logit = more ? logits[k] : logit;
-        word = more ? noise.word[k] : word;
-      }
-      if (reached < floor || reached == -__builtin_huge_valf()) break;
-      const double value = draws ? sampling_math::drawn_value(logit, inverse, word) : logit;
-      best.merge({sampling_math::draw_order(value, first + most), 0});
-      const float below = static_cast<float>(value) - reach_margin(static_cast<float>(value));
-      floor = below > floor ? below : floor;
-      BOREAS_UNROLL
-      for (int32_t k = 0; k < 4; ++k) reach[k] = k == most ? -__builtin_huge_valf() : reach[k];
+      best.merge({own ? is_finite(logit) ? finite : kNotFinite : 0, own ? ordered_float(logit) : 0});
     }
   });
   return best;

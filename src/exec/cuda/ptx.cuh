@@ -244,11 +244,6 @@ BOREAS_DEVICE float exp2_approximate(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-BOREAS_DEVICE float log2_approximate(float x) {
-  float y;
-  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 // Of x > 0, not tiny: the approximation (2^-22.9) and a step of Newton's, without the detours of exact division.
 BOREAS_DEVICE float reciprocal_square_root(float x) {
   float y;
