@@ -24,7 +24,7 @@ constexpr uint32_t kDelayStep = 400, kDelayMax = 12000;  // clocks
 
 class Tuner {
  public:
-  Tuner(const TuneFlags& flags, DecodeRows& rows, cuda::StepTuning& tuning)
+  Tuner(const TuneFlags& flags, DecodeRows& rows, cuda::CudaTuning& tuning)
       : flags_(flags), rows_(rows), tuning_(tuning) {}
 
   Status run() {
@@ -75,7 +75,7 @@ class Tuner {
 
   const TuneFlags& flags_;
   DecodeRows& rows_;
-  cuda::StepTuning& tuning_;
+  cuda::CudaTuning& tuning_;
   double first_ = 0, best_ = 0;
 };
 
@@ -84,8 +84,7 @@ Status run_tune(TuneFlags flags) {
   flags.setup.tuning = tuning;
   ASSIGN_OR_RETURN(Decode decode, start_decode(flags.setup));
   RETURN_IF_ERROR(decode.rows.run(7));  // warms up
-  cuda::StepTuning& found = tuning->of(flags.setup.batch);
-  Tuner tuner(flags, decode.rows, found);
+  Tuner tuner(flags, decode.rows, *tuning);
   RETURN_IF_ERROR(tuner.run());
   boost::json::object line = result_line("tune", "megakernel", decode.stack.executor->info().device);
   line["model_shape"] = flags.setup.model.empty() ? flags.setup.model_shape : flags.setup.model;
@@ -93,8 +92,8 @@ Status run_tune(TuneFlags flags) {
   line["context"] = flags.setup.context;
   line["step_us_before"] = tuner.first();
   line["step_us"] = tuner.best();
-  line["credits"] = boost::json::array(found.credits.begin(), found.credits.end());
-  line["poll_delay"] = boost::json::array(found.poll_delay.begin(), found.poll_delay.end());
+  line["credits"] = boost::json::array(tuning->credits.begin(), tuning->credits.end());
+  line["poll_delay"] = boost::json::array(tuning->poll_delay.begin(), tuning->poll_delay.end());
   if (!record_result(line, flags.results_dir)) return Error{"the result was not recorded"};
   return Ok{};
 }

@@ -273,8 +273,7 @@ class DeviceExecutor final : public Executor {
   size_t fill_step(const Launch& launch) {
     const CudaTuning& tuning = options_.live_tuning ? *options_.live_tuning : options_.tuning;
     const size_t shared_bytes = programs_.select(launch.plan.rows, tuning, params_);
-    const std::array<uint32_t, kHops>& delays = tuning.of(launch.plan.rows).poll_delay;
-    std::copy(delays.begin(), delays.end(), params_.poll_delay);
+    std::copy(tuning.poll_delay.begin(), tuning.poll_delay.end(), params_.poll_delay);
     params_.poll_pause = tuning.poll_pause;
     params_.step = launch.step;
     params_.rows = launch.plan.rows;

@@ -138,8 +138,7 @@ size_t ProgramSet::select(int32_t rows, const CudaTuning& tuning, StepParams& pa
   params.scratch = entry.scratch;
   params.ring_chunks = entry.ring_chunks;
   params.producers = entry.producers;
-  for (size_t i = 0; i < kStreams; ++i)
-    params.credits[i] = std::clamp(tuning.of(rows).credits[i], 1, entry.ring_chunks);
+  for (size_t i = 0; i < kStreams; ++i) params.credits[i] = std::clamp(tuning.credits[i], 1, entry.ring_chunks);
   params.page_list_full = lists_.full;
   params.page_list_sliding = lists_.sliding;
   return entry.shared_bytes;
