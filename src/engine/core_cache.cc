@@ -28,8 +28,7 @@ PageText EngineCore::page_text(const Sequence& sequence, int32_t index, std::vec
 // prompt's rest must be a range of two tokens or more to get the bits of a prefill; so must the rest of a prompt that
 // choices share. Scoring needs the logits of every token.
 int32_t EngineCore::hit_pages_max(const Sequence& sequence) const {
-  if (!limits_.prefix_cache || sequence.scores_prompt()) return 0;
-  if (!limits_.one_arithmetic && sequence.has_scored_prompt()) return 0;  // it computed its prompt as nobody else does
+  if (!limits_.prefix_cache || sequence.computes_as_scored(limits_)) return 0;
   const bool any_length = limits_.one_arithmetic && (sequence.request->share_end == 0 || !sequence.output.empty());
   const int32_t positions = any_length ? sequence.known_length() - 1 : sequence.prompt_length() - 2;
   return page_of(std::max(positions, 0));

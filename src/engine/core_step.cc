@@ -77,8 +77,7 @@ BatchCandidate EngineCore::candidate(const Sequence& sequence) const {
   result.left = (sequence.computed < share_end ? share_end : end) - start;
   result.left_in_all = end - start;
   result.tokens_max = limits_.step_tokens_max;
-  // Where such tokens take an arithmetic of their own, it is as slow when they are computed again.
-  result.scored = sequence.scores_prompt() || (!limits_.one_arithmetic && sequence.has_scored_prompt());
+  result.scored = sequence.computes_as_scored(limits_);
   return result;
 }
 

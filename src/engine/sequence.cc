@@ -19,6 +19,10 @@ bool Sequence::has_scored_prompt() const { return choice == 0 && request->reques
 
 bool Sequence::scores_prompt() const { return has_scored_prompt() && output.empty(); }
 
+bool Sequence::computes_as_scored(const EngineLimits& limits) const {
+  return scores_prompt() || (!limits.one_arithmetic && has_scored_prompt());
+}
+
 int32_t Sequence::prefill_end(const EngineLimits& limits) const {
   return limits.one_arithmetic && !output.empty() ? known_length() - 1 : prompt_length();
 }

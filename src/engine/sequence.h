@@ -76,6 +76,8 @@ struct Sequence {
   TokenId token_at(int32_t position) const;
   bool has_scored_prompt() const;  // log-probabilities of its tokens were asked for
   bool scores_prompt() const;      // its prefill also brings prompt log-probabilities
+  // Its prompt takes scored tokens' arithmetic, as slow and shared with nobody, also when it is computed again.
+  bool computes_as_scored(const EngineLimits& limits) const;
   // The first position of its next range. Scoring starts one token early: the logits that score a slice's first token
   // come from the token before it.
   int32_t range_start() const {
