@@ -11,6 +11,8 @@
 #include <numeric>
 
 #include "base/prng.h"
+#include "exec/cuda/drawn_testing.h"
+#include "exec/cuda/sequence.h"
 #include "exec/sampling_math.h"
 
 namespace boreas {
@@ -125,34 +127,6 @@ TEST(Sampling, DrawsEqualTheNaiveDefinition) {
   }
 }
 
-// What exec/sampling.h says, of sampling_math alone: a sorted vocabulary, and all of the noise.
-TokenId sorted_draw(const std::vector<float>& logits, const SamplingParams& params, int64_t position) {
-  const float max = *std::max_element(logits.begin(), logits.end());
-  const float inverse = 1.0f / params.temperature;
-  const auto score = [&](TokenId id) { return sampling_math::score(logits[static_cast<size_t>(id)], max, inverse); };
-  std::vector<TokenId> kept;
-  for (size_t id = 0; id < logits.size(); ++id) kept.push_back(static_cast<TokenId>(id));
-  std::stable_sort(kept.begin(), kept.end(), [&](TokenId a, TokenId b) { return score(a) > score(b); });
-  while (score(kept.back()) < (params.min_p > 0 ? sampling_math::log(params.min_p) : -FLT_MAX)) kept.pop_back();
-  if (params.top_k > 0) kept.resize(std::min(kept.size(), static_cast<size_t>(params.top_k)));
-  if (params.top_p < 1) {
-    uint64_t total = 0, sum = 0;
-    size_t count = 0;
-    for (const TokenId id : kept) total += sampling_math::mass(score(id));
-    while (sum < sampling_math::mass_needed(total, params.top_p)) sum += sampling_math::mass(score(kept[count++]));
-    kept.resize(count);
-  }
-  uint64_t best = 0;
-  for (const TokenId id : kept) {
-    const auto words =
-        sampling_math::noise_words(params.seed, params.choice_index, position, static_cast<uint32_t>(id) / 4);
-    const double value =
-        sampling_math::drawn_value(logits[static_cast<size_t>(id)], inverse, words[static_cast<size_t>(id) % 4]);
-    best = std::max(best, sampling_math::draw_order(value, id));
-  }
-  return sampling_math::drawn_id(best);
-}
-
 // Logits at the ends of what a float holds, equal, next to each other, or far from the rest, with every parameter at
 // its ends: distances and products overflow, noise vanishes, and nothing may be passed over for it.
 TEST(Sampling, HostileLogitsAreDrawnAsDefined) {
@@ -179,7 +153,7 @@ TEST(Sampling, HostileLogitsAreDrawnAsDefined) {
       params.top_k = static_cast<int32_t>(1 + prng.below(static_cast<uint32_t>(logits.size()) + 5));
     if (prng.below(3) == 0) params.min_p = any_of({1, 0.99999994f, 0.5f, 1e-6f, 1e-45f});
     const int64_t position = prng.next_u32() >> 1;
-    ASSERT_EQ(sample(logits, params, position).id, sorted_draw(logits, params, position))
+    ASSERT_EQ(sample(logits, params, position).id, cuda::drawn_by_sorting(logits, cuda::draw_plan_of(params), position))
         << "seed " << seed << " case " << i;
   }
 }

@@ -1,4 +1,5 @@
-// What DrawPlan asks for, by sorting the whole vocabulary: the plain way, for tests of the device's way.
+// What DrawPlan asks for, by sorting the whole vocabulary and with all of the noise: the plain way, for tests of the
+// device's way and of sampling.cc.
 #pragma once
 
 #include <algorithm>

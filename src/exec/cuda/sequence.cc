@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "exec/sampling_math.h"
 
 namespace boreas::cuda {
 
@@ -26,17 +25,6 @@ SampleMode Sequence::sample_mode(const StepRow& row) const {
   const bool suppresses = outputs_submitted_ < params_.min_tokens && !params_.suppressed_ids.empty();
   if (!plain_ || row.mask != nullptr || suppresses) return kSampleHost;
   return greedy_ ? kSampleGreedy : kSampleDraw;
-}
-
-DrawPlan Sequence::draw_plan() const {
-  DrawPlan draw;
-  draw.seed = params_.seed;
-  draw.choice_index = params_.choice_index;
-  draw.inverse_temperature = 1.0f / params_.temperature;
-  if (params_.min_p > 0) draw.score_min = sampling_math::log(params_.min_p);
-  draw.top_p = params_.top_p;
-  if (params_.top_k > 0) draw.top_k = params_.top_k;
-  return draw;
 }
 
 TokenId Sequence::token_to_plan() const {

@@ -7,8 +7,21 @@
 
 #include "exec/cuda/step_params.h"
 #include "exec/executor.h"
+#include "exec/sampling_math.h"
 
 namespace boreas::cuda {
+
+// How a device draws by these parameters, if it can and there is a temperature.
+inline DrawPlan draw_plan_of(const SamplingParams& params) {
+  DrawPlan draw;
+  draw.seed = params.seed;
+  draw.choice_index = params.choice_index;
+  draw.inverse_temperature = 1.0f / params.temperature;
+  if (params.min_p > 0) draw.score_min = sampling_math::log(params.min_p);
+  draw.top_p = params.top_p;
+  if (params.top_k > 0) draw.top_k = params.top_k;
+  return draw;
+}
 
 class Sequence {
  public:
@@ -17,7 +30,7 @@ class Sequence {
   // Who draws the last token of this row, were it submitted now.
   SampleMode sample_mode(const StepRow& row) const;
   // How, if that says kSampleDraw.
-  DrawPlan draw_plan() const;
+  DrawPlan draw_plan() const { return draw_plan_of(params_); }
 
   // ---- the newest token, for a row that has none of its own
   bool has_token() const { return samples_in_flight_ > 0 || last_token_ >= 0 || corrupted_; }
