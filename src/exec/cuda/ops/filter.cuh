@@ -30,11 +30,14 @@ struct Body<C, Op::kFilter> {
   }
 
  private:
-  static BOREAS_DEVICE bool is_own(const Worker<C>& w, int32_t row) { return row % C::kWorkers == w.worker(); }
+  // With whom the row's best entry must be.
+  static BOREAS_DEVICE bool is_concerned(const Worker<C>& w, int32_t row) {
+    return row % C::kWorkers == w.worker() || row_filters(w, row);
+  }
   static BOREAS_DEVICE bool is_concerned(const Worker<C>& w) {
     bool concerned = false;
     BOREAS_NO_UNROLL
-    for (int32_t row = 0; row < w.rows(); ++row) concerned |= is_own(w, row) || row_filters(w, row);
+    for (int32_t row = 0; row < w.rows(); ++row) concerned |= is_concerned(w, row);
     return concerned;
   }
 
@@ -42,7 +45,7 @@ struct Body<C, Op::kFilter> {
   static BOREAS_DEVICE void find_best(const Worker<C>& w, const HopWait& wait, uint32_t epoch) {
     BOREAS_NO_UNROLL
     for (int32_t row = 0; row < w.rows(); ++row) {
-      if (!is_own(w, row) && !row_filters(w, row)) continue;
+      if (!is_concerned(w, row)) continue;
       Best best;
       gather_words<kMessengerThreads, 1>(
           w.params, w.at, w.messenger_thread(), C::kWorkers, wait.hop, epoch,
