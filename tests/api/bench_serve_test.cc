@@ -258,17 +258,23 @@ TEST(BenchServeAll, LooksAtStreamsInAWindow) {
   EXPECT_DOUBLE_EQ(stall.gap_ms.max, 90) << "also if it lasts beyond the window";
 }
 
-// Greedy made-up weights repeat a token, here one without text: the streams are there, their text is not.
-TEST(BenchServeAll, WhatNothingWasMeasuredForIsNoFigure) {
+// A list that a single thread works off in seconds.
+ServeAllOptions small_list() {
   ServeAllOptions options;
-  options.parts = {ServePart::kLongPrompt};
-  options.source.model_shape = options.decode.model_shape = "tiny";
   options.choice.device = options.decode.device = "cpu";
   options.choice.threads = options.decode.threads = 1;
   options.output_tokens = 600;
   options.long_prompt = 1000;
-  options.load.temperature = 0;
   options.load.timeout_ms = kPatienceMs;
+  return options;
+}
+
+// Greedy made-up weights repeat a token, here one without text: the streams are there, their text is not.
+TEST(BenchServeAll, WhatNothingWasMeasuredForIsNoFigure) {
+  ServeAllOptions options = small_list();
+  options.parts = {ServePart::kLongPrompt};
+  options.source.model_shape = options.decode.model_shape = "tiny";
+  options.load.temperature = 0;
   ::testing::internal::CaptureStdout();
   const Status status = run_serve_all(options);
   const std::string out = ::testing::internal::GetCapturedStdout();
@@ -281,19 +287,14 @@ TEST(BenchServeAll, WhatNothingWasMeasuredForIsNoFigure) {
 
 // The whole list on the smallest checkpoint: every figure is measured, and nothing is lost on the way.
 TEST(BenchServeAll, EveryFigureOfASmallServer) {
-  ServeAllOptions options;
+  ServeAllOptions options = small_list();
   options.source.model = options.decode.model = std::string(BOREAS_SOURCE_DIR) + "/models/tiny";
-  options.choice.device = options.decode.device = "cpu";
-  options.choice.threads = options.decode.threads = 1;
   options.prompts = {200};
   options.context = 200;
-  options.output_tokens = 600;
-  options.long_prompt = 1000;
   options.total_tokens = 600;
   options.mixed_prompt = 60;
   options.mixed_answer_max = 40;
   options.load.temperature = 1;
-  options.load.timeout_ms = kPatienceMs;
   ::testing::internal::CaptureStdout();
   const Status status = run_serve_all(options);
   const std::string out = ::testing::internal::GetCapturedStdout();
