@@ -43,45 +43,62 @@ struct PartsOf {
   static constexpr int32_t kMost = extreme(true), kFewest = extreme(false);
 };
 
-// Parts on their way to an epilogue. Entry i * rows + r: matrix row i (counted from the first one collected), plan row
-// r; part after part, each of all entries. With one row the scratch's two halves take turns, across ops as well: a half
-// is written again only after the barrier of the other one's flush, which nobody reaches before he has read this one.
-// With more rows, where little fits, all of it is used at once, and a second barrier ends a flush.
-template <int32_t kParts, class C>
+// Parts on their way to an epilogue; part after part, each of all entries. An entry is a matrix row times a vector of
+// B: of all plan rows, entry i * rows + r is matrix row i (counted from the first one collected), plan row r. kRouted:
+// an expert is multiplied with the vectors of those that chose it, and they are as many as the expert has columns;
+// entries come in blocks of some matrix rows and all of an expert's columns, in a block [column][matrix row].
+//
+// With one row the scratch's two halves take turns, across ops as well: a half is written again only after the barrier
+// of the other one's flush, which nobody reaches before he has read this one. With more rows, where little fits, all of
+// it is used at once, and a second barrier ends a flush.
+template <int32_t kParts, bool kRouted, class C>
 class Partials {
  public:
   BOREAS_DEVICE explicit Partials(Worker<C>& w)
       : half_(w.partial_half),
-        rows_(w.rows()),
+        columns_(w.rows()),
         part_step_(w.params.scratch.partial_half * (C::kOneRow ? 1u : 2u) / kParts & ~3u),
         base_(w.scratch(&ScratchMap::partials) + (w.partial_half != 0 ? w.params.scratch.partial_half : 0)) {}
 
-  BOREAS_DEVICE bool has_room(int32_t matrix_rows) const {
-    return static_cast<uint32_t>((collected_ + matrix_rows) * rows_ * 4) <= part_step_;
+  // Of B, in the expert in hand.
+  BOREAS_DEVICE int32_t columns() const { return C::kOneRow ? 1 : columns_; }
+  // For so many matrix rows more; kRouted: entries.
+  BOREAS_DEVICE bool has_room(int32_t more) const {
+    return static_cast<uint32_t>((collected_ + more) * (kRouted ? 1 : columns()) * 4) <= part_step_;
   }
+  // Matrix rows; kRouted: entries, of whole blocks.
   BOREAS_DEVICE int32_t collected() const { return collected_; }
+
+  // kRouted: begins a block.
+  BOREAS_DEVICE void begin_block(int32_t matrix_rows, int32_t columns) {
+    block_rows_ = matrix_rows;
+    columns_ = columns;
+    row_ = 0;
+  }
+  BOREAS_DEVICE void end_block() { collected_ += block_rows_ * columns(); }
 
   // Takes this warp's part of a tile of 16 rows: rows lane / 4 and 8 more, columns 2 (lane % 4) and the next.
   BOREAS_DEVICE void collect(const TileSums& sums, int32_t part, int32_t lane) const {
-    const int32_t row = lane / 4, column = lane % 4 * 2;
-    const uint32_t to = base_ + static_cast<uint32_t>(part) * part_step_ +
-                        static_cast<uint32_t>(((collected_ + row) * rows_ + column) * 4);
-    const uint32_t other = to + static_cast<uint32_t>(8 * rows_ * 4);
-    const bool first = column < rows_, second = column + 1 < rows_;
+    const int32_t column = lane % 4 * 2;
+    const uint32_t to = address(part, lane / 4, column), other = to + static_cast<uint32_t>(8 * row_step());
+    const uint32_t next = static_cast<uint32_t>(column_step());
+    const bool first = column < columns(), second = column + 1 < columns();
     store_shared_32_if(first, to, bits_of(sums.sum(0)));
-    store_shared_32_if(second, to + 4, bits_of(sums.sum(1)));
+    store_shared_32_if(second, to + next, bits_of(sums.sum(1)));
     store_shared_32_if(first, other, bits_of(sums.sum(2)));
-    store_shared_32_if(second, other + 4, bits_of(sums.sum(3)));
+    store_shared_32_if(second, other + next, bits_of(sums.sum(3)));
   }
   // One sum of a shorter tile; shares beyond the first eight are added to what is there.
   BOREAS_DEVICE void collect_one(float value, bool wanted, int32_t part, bool adds, int32_t row, int32_t column) const {
-    const uint32_t to = base_ + static_cast<uint32_t>(part) * part_step_ +
-                        static_cast<uint32_t>(((collected_ + row) * rows_ + column) * 4);
+    const uint32_t to = address(part, row, column);
     if (adds && wanted) value = load_shared_float(to) + value;
     store_shared_32_if(wanted, to, bits_of(value));
   }
   // The tile in hand is collected, by whoever had parts of it.
-  BOREAS_DEVICE void end_tile(int32_t height) { collected_ += height; }
+  BOREAS_DEVICE void end_tile(int32_t height) {
+    if (kRouted) row_ += height;
+    else collected_ += height;
+  }
   // All warps have collected the same tiles: sum(entry) is valid until end_flush().
   BOREAS_DEVICE void complete() { named_barrier(kConsumersMeet, kConsumerThreads); }
   // parts: what the entry's tile has, at least kFewest; others count as zero.
@@ -108,9 +125,18 @@ class Partials {
   }
 
  private:
+  BOREAS_DEVICE int32_t row_step() const { return kRouted ? 4 : columns() * 4; }  // in bytes
+  BOREAS_DEVICE int32_t column_step() const { return kRouted ? block_rows_ * 4 : 4; }
+  BOREAS_DEVICE uint32_t address(int32_t part, int32_t row, int32_t column) const {
+    const int32_t first = kRouted ? collected_ + row_ : collected_ * columns();
+    return base_ + static_cast<uint32_t>(part) * part_step_ +
+           static_cast<uint32_t>(first * 4 + row * row_step() + column * column_step());
+  }
+
   int32_t& half_;
-  int32_t rows_, collected_ = 0;
-  uint32_t part_step_, base_;  // bytes from part to part; of the half
+  int32_t columns_, collected_ = 0;
+  int32_t block_rows_ = 0, row_ = 0;  // of the block in hand: its matrix rows, with which the tile in hand begins
+  uint32_t part_step_, base_;         // bytes from part to part; of the half
 };
 
 // Rows of the tile that holds row `row` of a unit of so many.
@@ -128,11 +154,11 @@ constexpr int32_t height_of_row(int32_t unit_rows, int32_t row) {
 
 // A warp's walk over the tiles of an item: takes its shares of each and collects its parts. kColumns, kHeights: of all
 // tiles; only these are compiled.
-template <int32_t kColumns, uint32_t kHeights, class C>
+template <int32_t kColumns, uint32_t kHeights, bool kRouted, class C>
 class TileWalk {
  public:
   using Parts = PartsOf<kColumns, kHeights>;
-  using Sums = Partials<Parts::kMost, C>;
+  using Sums = Partials<Parts::kMost, kRouted, C>;
 
   BOREAS_DEVICE explicit TileWalk(Worker<C>& w) : sums_(w) {}
   BOREAS_DEVICE Sums& sums() { return sums_; }
@@ -211,17 +237,20 @@ class TileWalk {
   template <class Pieces, class X>
   BOREAS_DEVICE void take_shares_tall(const Worker<C>& w, StreamTaker& stream, const X& x, int32_t piece) {
     const int32_t share = w.warp() % 2, part = 2 * piece + share;
-    const Vector own = x.of(w.lane() / 4);
+    const Vector vector = x.of_lane(w.lane());
     TileSums sums;
     BOREAS_NO_UNROLL
     do {
       const uint32_t from = stream.begin_piece(w.params, w.at, before<kTileRowsMax>(piece)) +
                             static_cast<uint32_t>(share * kTileRowsMax * kBlockRowBytes + w.lane() * 16);
       const uint32_t first = static_cast<uint32_t>(piece * Pieces::kEach + share) * x.step;
-      const Vector here{own.address + first + static_cast<uint32_t>(w.lane() % 4 * 16), own.present};
-      with_blocks<Pieces>(
-          piece, [&](auto blocks) { multiply_tall<decltype(blocks)::value / 2>(sums, from, here, 2 * x.step); });
-      stream.end_chunk(w.params);
+      const Vector here{vector.address + first + static_cast<uint32_t>(w.lane() % 4 * 16), vector.present};
+      with_blocks<Pieces>(piece, [&](auto blocks) {
+        TallShare<decltype(blocks)::value / 2> own;
+        own.load(from);
+        stream.end_chunk(w.params);
+        own.multiply(sums, here, 2 * x.step);
+      });
       piece += StreamTaker::kPieceStep;
     } while (Pieces::kCount > StreamTaker::kPieceStep && piece < Pieces::kCount);
     sums_.collect(sums, part, w.lane());
@@ -237,29 +266,28 @@ class TileWalk {
       const uint32_t from =
           stream.begin_piece(w.params, w.at, before<kHeight>(piece)) + static_cast<uint32_t>(share * 512 + lane * 16);
       with_blocks<Pieces>(piece, [&](auto blocks) {
-        using Share = ShortShare<kHeight, decltype(blocks)::value>;
+        ShortShare<kHeight, decltype(blocks)::value> own;
+        own.load(from, share, lane);
+        stream.end_chunk(w.params);
         if constexpr (!C::kOneRow && kHeight >= 4) {
-          Vector here = x.of(lane / 4);
+          Vector here = x.of_lane(lane);
           here.address += static_cast<uint32_t>(piece * Pieces::kEach) * x.step;
           float value[2];
-          Share::multiply_wide(from, here, x.step, share, lane, value);
+          own.multiply_wide(here, x.step, share, lane, value);
           const int32_t row = lane / 4, column = lane % 4 * 2;
-          sums_.collect_one(value[0], row < kHeight && column < w.rows(), part, adds, row, column);
-          sums_.collect_one(value[1], row < kHeight && column + 1 < w.rows(), part, adds, row, column + 1);
+          sums_.collect_one(value[0], row < kHeight && column < sums_.columns(), part, adds, row, column);
+          sums_.collect_one(value[1], row < kHeight && column + 1 < sums_.columns(), part, adds, row, column + 1);
         } else {
-          Share own;
-          own.load(from, share, lane);
           BOREAS_NO_UNROLL
-          for (int32_t row = 0; row < w.rows(); row += Tile::kPlanRows) {
-            Vector here = x.of(row + Tile::loads_row(lane));
+          for (int32_t column = 0; column < sums_.columns(); column += Tile::kPlanRows) {
+            Vector here = x.of(column + Tile::loads_row(lane));
             here.address += static_cast<uint32_t>(piece * Pieces::kEach) * x.step;
             const float value = own.multiply(here, x.step, share, lane);
-            const int32_t its = row + Tile::ends_with_row(lane);
-            sums_.collect_one(value, Tile::has_sum(lane) && its < w.rows(), part, adds, lane / 4 % kHeight, its);
+            const int32_t its = column + Tile::ends_with_row(lane);
+            sums_.collect_one(value, Tile::has_sum(lane) && its < sums_.columns(), part, adds, lane / 4 % kHeight, its);
           }
         }
       });
-      stream.end_chunk(w.params);
       piece += StreamTaker::kPieceStep;
       adds = true;
     } while (Pieces::kCount > StreamTaker::kPieceStep && piece < Pieces::kCount);
@@ -273,11 +301,11 @@ class TileWalk {
 // Streams `units` units of [matrix_rows, kColumns], matrix_rows > 0, and calls flush(first, count, walk) for
 // consecutive runs of their rows (numbered through all units), all threads of the consumer together. kRows: what
 // matrix_rows always is, if the compiler knows it, else 0; kHeights: what their tiles may have.
-template <int32_t kColumns, int32_t kRows, uint32_t kHeights, class C, class Flush>
+template <int32_t kColumns, int32_t kRows, uint32_t kHeights, class C, class Operand, class Flush>
 BOREAS_DEVICE void stream_products(Worker<C>& w, StreamTaker& stream, int32_t units, int32_t matrix_rows,
-                                   const RowsOperand& x, Flush flush) {
+                                   const Operand& x, Flush flush) {
   constexpr bool kUnitFits = kRows > 0 && kRows <= kTileRowsMax;  // partial_bytes() has room for it
-  TileWalk<kColumns, kUnitFits ? tile_heights(kRows) : kHeights, C> walk(w);
+  TileWalk<kColumns, kUnitFits ? tile_heights(kRows) : kHeights, false, C> walk(w);
   auto& sums = walk.sums();
   int32_t first = 0, unit = 0, left = matrix_rows;
   BOREAS_NO_UNROLL
@@ -301,6 +329,87 @@ BOREAS_DEVICE void stream_products(Worker<C>& w, StreamTaker& stream, int32_t un
       left = matrix_rows;
       ++unit;
     }
+  }
+  stream.end_item(w.params, w.at, walk.pieces());
+}
+
+// B of an expert: the vectors of those that chose it. kStep: bytes from a choice's vector to the next one's, or from a
+// row's if kOfRow.
+template <int32_t kStep, bool kOfRow, class C>
+struct ExpertOperand {
+  const Worker<C>& w;
+  int32_t parity;
+  uint32_t slot, step;
+  int32_t first = 0, columns = 0;
+  Vector own{};
+
+  BOREAS_DEVICE void begin_expert(int32_t first_choice, int32_t count) {
+    first = first_choice, columns = count;
+    if (!C::kOneRow) own = of(w.lane() / 4);
+  }
+  BOREAS_DEVICE Vector of(int32_t column) const {
+    const bool present = column < (C::kOneRow ? 1 : columns);
+    const int32_t choice = present ? w.sorted_choice(parity, first + column) : 0;
+    const int32_t vector = kOfRow ? choice / C::kExpertsPerToken : choice;
+    return {slot + static_cast<uint32_t>((C::kOneRow && kOfRow ? 0 : vector) * kStep), present};
+  }
+  BOREAS_DEVICE Vector of_lane(int32_t lane) const { return C::kOneRow ? of(lane / 4) : own; }
+};
+
+// What a flush of experts has: of so many choices, sorted, so many rows of each one's expert; entry i * rows + r is
+// choice i, matrix row r of these.
+struct RoutedRun {
+  int32_t first_choice, choices, first_row, rows;
+};
+
+// The same for the experts that the step's rows chose, [matrix_rows, kColumns] each, times the vectors of those that
+// chose them: flush(run, walk) for consecutive runs. x.begin_expert(first, count): the sorted choices that follow.
+template <int32_t kColumns, int32_t kRows, uint32_t kHeights, class C, class Operand, class Flush>
+BOREAS_DEVICE void stream_experts(Worker<C>& w, StreamTaker& stream, int32_t parity, int32_t matrix_rows, Operand& x,
+                                  Flush flush) {
+  constexpr bool kUnitFits = kRows > 0 && kRows <= kTileRowsMax;  // partial_bytes() has room for it
+  if (kUnitFits) matrix_rows = kRows;
+  TileWalk<kColumns, kUnitFits ? tile_heights(kRows) : kHeights, true, C> walk(w);
+  auto& sums = walk.sums();
+  const int32_t experts = w.experts_hit(parity);
+  const bool whole = kUnitFits || sums.has_room(matrix_rows * w.rows());  // a block is an expert, else a tile
+  RoutedRun run{};
+  const auto chosen = [&](int32_t index, int32_t begin) {
+    return C::kOneRow ? 1 : w.first_sorted(parity, index + 1) - begin;
+  };
+  int32_t expert = 0, left = matrix_rows, first = 0, columns = chosen(0, 0);
+  BOREAS_NO_UNROLL
+  while (true) {
+    const bool end = expert == experts;
+    if (const int32_t rows = whole ? matrix_rows : tile_rows(left); end || !whole || left == matrix_rows) {
+      if (sums.collected() > 0 && (end || !whole || !sums.has_room(rows * columns))) {  // the only place, as above
+        sums.complete();
+        flush(run, walk);
+        sums.end_flush(w);
+        run.choices = 0;
+      }
+      if (end) break;
+      if (run.choices == 0) run = {first, 0, matrix_rows - left, rows};
+      if (left == matrix_rows) x.begin_expert(first, columns);
+      sums.begin_block(rows, columns);
+    }
+    int32_t height = matrix_rows;
+    if constexpr (kUnitFits) {
+      walk.template take_unit<kRows>(w, stream, x);
+    } else {
+      height = tile_rows(left);
+      walk.take(w, stream, height, x);
+    }
+    left -= height;
+    if (!whole || left == 0) {
+      sums.end_block();
+      run.choices += columns;
+    }
+    if (left > 0) continue;
+    left = matrix_rows;
+    first += columns;
+    ++expert;
+    if (expert < experts) columns = chosen(expert, first);
   }
   stream.end_item(w.params, w.at, walk.pieces());
 }

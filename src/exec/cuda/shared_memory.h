@@ -32,17 +32,19 @@ static_assert(kAttentionGiftBytes <= 2 * partial_bytes(1));
 constexpr int32_t kNormRowsTogether = 2;  // that GATHER_NORM awaits at once
 
 struct ScratchMap {
-  uint32_t full, empty;      // [kStagesMax] mbarriers of the ring
-  uint32_t slots;            // [kSlots] mbarriers
-  uint32_t published;        // [kHops] mbarriers: this worker's own publication
-  uint32_t pages_ready;      // one mbarrier
-  uint32_t arrived;          // chunks that have landed, in order
-  uint32_t experts;          // distinct experts hit so far in this step, over layers
-  uint32_t routes;           // two tables by route slot: number of distinct experts; at kRouteExperts their ids,
-  uint32_t route_bytes;      // ascending, [rows * topk] bytes; at route_choices which of a row's choices each is (0xff:
-  uint32_t route_choices;    // none), [rows * topk][rows] bytes
-  uint32_t partials;         // 2 halves of partial_half bytes; or kAttentionGiftBytes
-  uint32_t partial_half;     // partial_bytes(rows) to kPartialBytesMax
+  uint32_t full, empty;   // [kStagesMax] mbarriers of the ring
+  uint32_t slots;         // [kSlots] mbarriers
+  uint32_t published;     // [kHops] mbarriers: this worker's own publication
+  uint32_t pages_ready;   // one mbarrier
+  uint32_t arrived;       // chunks that have landed, in order
+  uint32_t experts;       // distinct experts hit so far in this step, over layers
+  uint32_t routes;        // two tables by route slot: number of distinct experts; at kRouteExperts their ids,
+  uint32_t route_bytes;   // ascending, [rows * topk] bytes. All rows' choices, numbered row * topk + choice, by expert
+  uint32_t route_firsts;  // and then by row: [rows * topk + 1] bytes, with which of them an expert begins;
+  uint32_t route_sorted;  // [rows * topk] bytes, which choice they are;
+  uint32_t route_places;  // [rows * topk] bytes, where among them a choice is. The last three: not for one row
+  uint32_t partials;      // 2 halves of partial_half bytes; or kAttentionGiftBytes
+  uint32_t partial_half;  // partial_bytes(rows) to kPartialBytesMax
   uint32_t attention_other;  // [2][kRowsMax] floats: m and l of the second group
   uint32_t outputs;          // bf16 values about to be published by consumers
   uint32_t merged;           // bf16 values about to be published by messengers
@@ -71,7 +73,9 @@ constexpr ScratchMap map_scratch(uint32_t base, int32_t rows, int32_t pages_per_
   map.experts = map.arrived + 4;
   map.routes = take(kRouteExperts);
   take(choices);
-  map.route_choices = take(choices * rows) - map.routes;
+  map.route_firsts = take(choices + 1) - map.routes;
+  map.route_sorted = take(choices) - map.routes;
+  map.route_places = take(choices) - map.routes;
   map.route_bytes = at - map.routes;
   take(static_cast<int32_t>(map.route_bytes));
   map.partials = take(2 * partial_half);

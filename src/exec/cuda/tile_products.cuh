@@ -20,6 +20,8 @@ struct RowsOperand {
   BOREAS_DEVICE Vector of(int32_t row) const {
     return {slot + static_cast<uint32_t>(row * kBlockRowBytes), row < rows};
   }
+  // The one that this lane loads where all columns of B are other vectors.
+  BOREAS_DEVICE Vector of_lane(int32_t lane) const { return of(lane / 4); }
 };
 template <class C>
 BOREAS_DEVICE RowsOperand rows_operand(const Worker<C>& w, Slot slot) {
@@ -47,34 +49,40 @@ struct TilePieces {
 };
 static_assert(2 * StreamTaker::kPieceStep == kPartsMax, "shares q and q + 8 are one warp's");
 
+// A share's weights are loaded whole before anything is made of them, so that the ring can have their chunk back.
+
 // ---- tiles of 16 rows: a block is the A of two MMAs, B's columns are the plan rows. kCount blocks of a share, every
-// second one of a piece: `from` and `x` are this lane's 16 bytes of the first, x_step from block to block. Loads of a
-// burst first, so that they overlap; lanes without an operand keep their zeros.
+// second one of a piece.
 template <int32_t kCount>
-BOREAS_DEVICE void multiply_tall(TileSums& sums, uint32_t from, const Vector& x, uint32_t x_step) {
-  constexpr int32_t kBurst = kCount % 4 == 0 ? 4 : kCount % 2 == 0 ? 2 : 1;
-  constexpr uint32_t kStep = 2 * kTileRowsMax * kBlockRowBytes;
-  uint32_t at = x.address;
-  Vec4 b[kBurst] = {};
-  BOREAS_NO_UNROLL
-  for (int32_t first = 0; first < kCount; first += kBurst) {
-    Vec4 a[kBurst], other[kBurst];
-    if constexpr (kBurst == 4) load_shared_128_if(x.present, at, x_step, b);
+struct TallShare {
+  static constexpr uint32_t kStep = 2 * kTileRowsMax * kBlockRowBytes;
+  static_assert(kCount <= 4, "kept in registers");
+  Vec4 a[kCount], other[kCount];
+
+  // `from`: this lane's 16 bytes of the first block.
+  BOREAS_DEVICE void load(uint32_t from) {
     BOREAS_UNROLL
-    for (int32_t k = 0; k < kBurst; ++k) {
+    for (int32_t k = 0; k < kCount; ++k) {
       a[k] = load_shared_128(from + k * kStep);
       other[k] = load_shared_128(from + k * kStep + 512);
-      if (kBurst < 4) load_shared_128_if(x.present, at + k * x_step, b[k]);
+    }
+  }
+  // x: this lane's 16 bytes of the first block, x_step from block to block. Lanes without an operand multiply zeros.
+  BOREAS_DEVICE void multiply(TileSums& sums, const Vector& x, uint32_t x_step) const {
+    Vec4 b[kCount] = {};
+    if constexpr (kCount == 4) {
+      load_shared_128_if(x.present, x.address, x_step, b);
+    } else {
+      BOREAS_UNROLL
+      for (int32_t k = 0; k < kCount; ++k) load_shared_128_if(x.present, x.address + k * x_step, b[k]);
     }
     BOREAS_UNROLL
-    for (int32_t k = 0; k < kBurst; ++k) {
+    for (int32_t k = 0; k < kCount; ++k) {
       mma_bf16(sums.run[k % 2 * 2], a[k].x, a[k].y, a[k].z, a[k].w, b[k].x, b[k].y);
       mma_bf16(sums.run[k % 2 * 2 + 1], other[k].x, other[k].y, other[k].z, other[k].w, b[k].z, b[k].w);
     }
-    from += kBurst * kStep;
-    at += kBurst * x_step;
   }
-}
+};
 
 // ---- shorter tiles: 512 bytes, which are 8 / height blocks, fill the A of one MMA. Lane 4 g + c has row g % height of
 // block g / height: its first and second pair of columns 8 c .. 8 c + 7 as row g of A, the others as row g + 8. So A's
@@ -112,8 +120,8 @@ struct ShortShare {
 
   // For all plan rows at once: sums of this lane's row and plan rows 2 (lane % 4) and the next, if lane / 4 < kHeight.
   // x: of plan row lane / 4.
-  static BOREAS_DEVICE void multiply_wide(uint32_t from, const Vector& x, uint32_t x_step, int32_t share, int32_t lane,
-                                          float (&value)[2]) {
+  BOREAS_DEVICE void multiply_wide(const Vector& x, uint32_t x_step, int32_t share, int32_t lane,
+                                   float (&value)[2]) const {
     static_assert(kHeight == 8 || kHeight == 4);
     constexpr int32_t kBurst = kMine % 2 == 0 ? 2 : 1;
     float run[Tile::kGroupBlocks][2][4][4] = {};
@@ -121,13 +129,10 @@ struct ShortShare {
         x.address + static_cast<uint32_t>(share * Tile::kGroupBlocks) * x_step + static_cast<uint32_t>(lane % 4 * 16);
     BOREAS_UNROLL
     for (int32_t first = 0; first < kMine; first += kBurst) {
-      Vec4 weights[kBurst] = {}, vectors[kBurst][Tile::kGroupBlocks] = {};
+      Vec4 vectors[kBurst][Tile::kGroupBlocks] = {};
       BOREAS_UNROLL
       for (int32_t k = 0; k < kBurst; ++k) {
         const int32_t block = (share + 2 * (first + k)) * Tile::kGroupBlocks;
-        const uint32_t here = from + static_cast<uint32_t>(first + k) * 2 * kGroupBytes;
-        if (kWhole) weights[k] = load_shared_128(here);
-        else load_shared_128_if(block + lane / 4 / kHeight < kBlocks, here, weights[k]);
         BOREAS_UNROLL
         for (int32_t sub = 0; sub < Tile::kGroupBlocks; ++sub)
           load_shared_128_if(x.present && (kWhole || block + sub < kBlocks), at + sub * x_step, vectors[k][sub]);
@@ -135,7 +140,7 @@ struct ShortShare {
       }
       BOREAS_UNROLL
       for (int32_t k = 0; k < kBurst; ++k) {
-        const Vec4& own = weights[k];
+        const Vec4& own = a[first + k];
         BOREAS_UNROLL
         for (int32_t sub = 0; sub < Tile::kGroupBlocks; ++sub) {
           const Vec4& b = vectors[k][sub];

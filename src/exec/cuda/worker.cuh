@@ -126,14 +126,23 @@ struct Worker {
   BOREAS_DEVICE int32_t expert_id(int32_t parity, int32_t index) const {
     return static_cast<int32_t>(load_shared_8(route_table(parity) + kRouteExperts + index));
   }
-  // Which choice of `row` the expert is; -1: none.
-  BOREAS_DEVICE int32_t choice_of(int32_t parity, int32_t index, int32_t row) const {
-    if (C::kOneRow) return index;  // both ascend by expert
-    const uint32_t choice = load_shared_8(route_table(parity) + params.scratch.route_choices + index * rows() + row);
-    return choice == 0xff ? -1 : static_cast<int32_t>(choice);
+  // Choice row * topk + k is the row's k-th expert. All rows' choices sorted by expert, then by row: those of the
+  // expert number `index` are [first_sorted(index), first_sorted(index + 1)). A row's choices ascend by expert, so one
+  // row's are sorted.
+  BOREAS_DEVICE int32_t first_sorted(int32_t parity, int32_t index) const {
+    return C::kOneRow ? index : route_byte(parity, params.scratch.route_firsts, index);
   }
-  BOREAS_DEVICE float route_weight(int32_t slot_id, int32_t row, int32_t choice) const {
-    return load_shared_float(base + params.slot_offset[slot_id] + (row * C::kExpertsPerToken + choice) * 8 + 4);
+  BOREAS_DEVICE int32_t sorted_choice(int32_t parity, int32_t place) const {
+    return C::kOneRow ? place : route_byte(parity, params.scratch.route_sorted, place);
+  }
+  BOREAS_DEVICE int32_t place_of_choice(int32_t parity, int32_t choice) const {
+    return C::kOneRow ? choice : route_byte(parity, params.scratch.route_places, choice);
+  }
+  BOREAS_DEVICE int32_t route_byte(int32_t parity, uint32_t table, int32_t i) const {
+    return static_cast<int32_t>(load_shared_8(route_table(parity) + table + i));
+  }
+  BOREAS_DEVICE float route_weight(int32_t slot_id, int32_t choice) const {
+    return load_shared_float(base + params.slot_offset[slot_id] + choice * 8 + 4);
   }
 
   // ---- pages

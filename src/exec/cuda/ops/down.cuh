@@ -21,81 +21,73 @@ struct Body<C, Op::kDown> {
     if (C::even_slice(C::kHidden) > 0) count = C::even_slice(C::kHidden);  // divisions by it are shifts then
     Totals totals = {};
     if (count > 0) {
-      if (route_slot >= 0) add_units<C::kExpertWidth, true>(w, stream, count, route_slot, totals);
-      else add_units<C::kDenseWidth, false>(w, stream, count, route_slot, totals);
+      if (route_slot >= 0) add_experts(w, stream, count, route_slot, totals);
+      else add_dense(w, stream, count, totals);
     }
     finish(w, task, count, totals);
   }
 
  private:
-  template <int32_t kColumns, bool kRouted>
-  static BOREAS_DEVICE void add_units(Worker<C>& w, StreamTaker& stream, int32_t count, int32_t route_slot,
-                                      Totals& totals) {
-    const int32_t parity = kRouted ? w.route_parity(route_slot) : 0, units = kRouted ? w.experts_hit(parity) : 1;
-    TileWalk<kColumns, kHeights, C> walk(w);
-    auto& sums = walk.sums();
-    Operand<kColumns, kRouted> x{w, parity, 0};
-    int32_t first = 0, unit = 0, left = count;
-    BOREAS_NO_UNROLL
-    while (true) {
-      const bool end = unit == units;
-      const int32_t height = tile_rows(left);
-      if (sums.collected() > 0 && (end || !sums.has_room(height))) {  // the only place: it is inlined once
-        sums.complete();
-        add_collected<kRouted>(w, count, route_slot, parity, first, walk, totals);
-        first += sums.collected();
-        sums.end_flush(w);
-      }
-      if (end) break;
-      x.unit = unit;
-      walk.take(w, stream, height, x);
-      left -= height;
-      if (left > 0) continue;
-      left = count;
-      ++unit;
-    }
-    stream.end_item(w.params, w.at, walk.pieces());
-  }
+  static constexpr int32_t kRows = C::even_slice(C::kHidden);
 
-  // No branches: rows that do not exist look at the last one.
-  template <int32_t kColumns, bool kRouted>
-  struct Operand {
-    const Worker<C>& w;
-    int32_t parity, unit;
+  struct DenseOperand {
+    uint32_t slot;
+    int32_t rows;
     static constexpr uint32_t step = kBlockRowBytes;
     BOREAS_DEVICE Vector of(int32_t row) const {
-      const int32_t last = w.rows() - 1;
-      const int32_t choice = kRouted ? w.choice_of(parity, unit, row < last ? row : last) : 0;
-      const int32_t vector = kRouted ? row * C::kExpertsPerToken + choice : row;
-      return {w.slot(Slot::kInner) + static_cast<uint32_t>(vector * kColumns * 2), row <= last && choice >= 0};
+      return {slot + static_cast<uint32_t>(row * C::kDenseWidth * 2), row < rows};
     }
+    BOREAS_DEVICE Vector of_lane(int32_t lane) const { return of(lane / 4); }
   };
 
-  // Hidden rows of units, numbered through all units, from `first` on: first each entry's weighted sum, into its first
-  // part; then every total over its units. A sum that is not wanted counts as +0, which changes no total: they begin
-  // at +0, and so are never -0.
-  template <bool kRouted, class Walk>
-  static BOREAS_DEVICE void add_collected(const Worker<C>& w, int32_t count, int32_t route_slot, int32_t parity,
-                                          int32_t first, Walk& walk, Totals& totals) {
-    const int32_t collected = walk.sums().collected(), end = first + collected;
-    for (int32_t i = w.consumer_thread(); i < collected * w.rows(); i += kConsumerThreads) {
-      const auto [collected_row, row] = w.by_rows(i);
-      const int32_t unit = (first + collected_row) / count;
-      const int32_t choice = kRouted ? w.choice_of(parity, unit, row) : 0;
-      const float weight = kRouted ? w.route_weight(route_slot, row, choice < 0 ? 0 : choice) : 1.0f;
-      const float sum = walk.sum(i, count, first + collected_row - unit * count);
-      walk.sums().replace(i, choice < 0 ? 0.0f : weight * sum);
-    }
-    named_barrier(kConsumersMeet, kConsumerThreads);
-    BOREAS_UNROLL
-    for (int32_t k = 0; k < kTotals; ++k) {
-      const int32_t i = w.consumer_thread() + k * kConsumerThreads;
-      if (i >= count * w.rows()) break;
-      const auto [own, row] = w.by_rows(i);
-      BOREAS_UNROLL_4  // loads of some units in flight
-          for (int32_t unit = first <= own ? 0 : ceil_div_32(first - own, count); unit * count + own < end; ++unit)
-              totals[k] += walk.sums().first_part((unit * count + own - first) * w.rows() + row);
-    }
+  static BOREAS_DEVICE void add_dense(Worker<C>& w, StreamTaker& stream, int32_t count, Totals& totals) {
+    stream_products<C::kDenseWidth, kRows, kHeights>(w, stream, 1, count, DenseOperand{w.slot(Slot::kInner), w.rows()},
+                                                     [&](int32_t begin, int32_t rows, const auto& sums) {
+                                                       BOREAS_UNROLL
+                                                       for (int32_t k = 0; k < kTotals; ++k) {
+                                                         const int32_t i = w.consumer_thread() + k * kConsumerThreads;
+                                                         if (i >= count * w.rows()) break;
+                                                         const auto [own, row] = w.by_rows(i);
+                                                         if (own < begin || own >= begin + rows) continue;
+                                                         totals[k] +=
+                                                             sums.sum((own - begin) * w.rows() + row, count, own);
+                                                       }
+                                                     });
+  }
+
+  // First each entry's weighted sum, into its first part; then every total over its experts. What is not of the run
+  // counts as +0, which changes no total: they begin at +0, and so are never -0.
+  static BOREAS_DEVICE void add_experts(Worker<C>& w, StreamTaker& stream, int32_t count, int32_t route_slot,
+                                        Totals& totals) {
+    const int32_t parity = w.route_parity(route_slot);
+    ExpertOperand<C::kExpertWidth * 2, false, C> x{w, parity, w.slot(Slot::kInner), kBlockRowBytes};
+    stream_experts<C::kExpertWidth, kRows, kHeights>(
+        w, stream, parity, count, x, [&](const RoutedRun& run, auto& sums) {
+          const int32_t rows = kRows > 0 && kRows <= kTileRowsMax ? kRows : run.rows;
+          for (int32_t i = w.consumer_thread(); i < run.choices * rows; i += kConsumerThreads) {
+            const int32_t column = i / rows;
+            const float weight = w.route_weight(route_slot, w.sorted_choice(parity, run.first_choice + column));
+            sums.sums().replace(i, weight * sums.sum(i, count, run.first_row + i - column * rows));
+          }
+          named_barrier(kConsumersMeet, kConsumerThreads);
+          BOREAS_UNROLL
+          for (int32_t k = 0; k < kTotals; ++k) {
+            const int32_t i = w.consumer_thread() + k * kConsumerThreads;
+            if (i >= count * w.rows()) break;
+            const auto [own, row] = w.by_rows(i);
+            if (own < run.first_row || own >= run.first_row + rows) continue;
+            float parts[C::kExpertsPerToken] = {};
+            BOREAS_UNROLL
+            for (int32_t choice = 0; choice < C::kExpertsPerToken; ++choice) {
+              const int32_t place = w.place_of_choice(parity, row * C::kExpertsPerToken + choice);
+              const int32_t column = place - run.first_choice;
+              if (column >= 0 && column < run.choices)
+                parts[choice] = sums.sums().first_part(column * rows + own - run.first_row);
+            }
+            BOREAS_UNROLL
+            for (float part : parts) totals[k] += part;
+          }
+        });
   }
 
   static BOREAS_DEVICE void finish(Worker<C>& w, const Task& task, int32_t count, const Totals& totals) {

@@ -24,11 +24,11 @@ BOREAS_DEVICE void record_outputs(const Worker<C>& w, int32_t layer, int32_t row
   to[kRowsMax * C::kHidden] = mlp;
 }
 
-// Lane j holds choice j, as everywhere in the route; all workers choose the same, one writes.
+// All workers choose the same, one writes.
 template <class C>
-BOREAS_DEVICE void record_choice(const Worker<C>& w, int32_t layer, int32_t row, int32_t expert) {
+BOREAS_DEVICE void record_choice(const Worker<C>& w, int32_t layer, int32_t row, int32_t choice, int32_t expert) {
   if (w.params.probe.routes == nullptr || w.worker() != 0 || expert < 0) return;
-  w.params.probe.routes[(layer * kRowsMax + row) * C::kExpertsPerToken + w.lane()] = expert;
+  w.params.probe.routes[(layer * kRowsMax + row) * C::kExpertsPerToken + choice] = expert;
 }
 
 }  // namespace boreas::cuda

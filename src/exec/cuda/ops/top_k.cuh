@@ -17,7 +17,8 @@ struct Body<C, Op::kTopK> {
     const uint32_t epoch = hop_epoch(w.params, wait.hop, wait.use);
     const int32_t slot = task.arg(TopKOp::kSlot);
     wait_own(w, wait);
-    uint32_t hit = 0;  // bit q: expert lane + 32 q is some row's choice
+    uint32_t hit = 0;   // bit q: expert lane + 32 q is some row's choice
+    uint32_t rows = 0;  // byte q: of which rows
     BOREAS_NO_UNROLL
     for (int32_t sixth = 0; sixth < words_of_halves(w.rows()); ++sixth) {
       Word words[kPerLane];
@@ -28,11 +29,14 @@ struct Body<C, Op::kTopK> {
       BOREAS_NO_UNROLL
       for (int32_t k = 0; k < kWordHalves; ++k) {
         const int32_t row = sixth * kWordHalves + k;
-        if (row < w.rows()) hit |= select(w, slot, row, words, k);
+        if (row >= w.rows()) continue;
+        const uint32_t own = select(w, slot, row, words, k);
+        hit |= own;
+        if (!C::kOneRow) rows |= byte_of_each_bit(own) << row;
       }
     }
     warp_sync();
-    write_experts(w, task.layer(), slot, hit);
+    write_experts(w, task.layer(), slot, hit, rows);
   }
 
  private:
@@ -109,8 +113,20 @@ struct Body<C, Op::kTopK> {
     return index;
   }
 
-  // Distinct experts in ascending order, and who chose them: bytes, written by one lane a word.
-  static BOREAS_DEVICE void write_experts(const Worker<C>& w, int32_t layer, int32_t slot, uint32_t hit) {
+  // Bit q of four as the lowest bit of byte q.
+  static constexpr uint32_t byte_of_each_bit(uint32_t bits) { return bits * 0x204081u & 0x01010101u; }
+  static_assert(byte_of_each_bit(0b1011) == 0x01000101u && kPerLane <= 4);
+  static constexpr uint32_t bits_of_each_byte(uint32_t bytes) {
+    bytes -= bytes >> 1 & 0x55555555u;
+    bytes = (bytes & 0x33333333u) + (bytes >> 2 & 0x33333333u);
+    return (bytes + (bytes >> 4)) & 0x0f0f0f0fu;
+  }
+  static_assert(bits_of_each_byte(0xff017f00u) == 0x08010700u);
+
+  // Distinct experts in ascending order, and who chose them: bytes, written by one lane a word. rows: byte q, which
+  // rows chose expert lane + 32 q.
+  static BOREAS_DEVICE void write_experts(const Worker<C>& w, int32_t layer, int32_t slot, uint32_t hit,
+                                          uint32_t rows) {
     const uint32_t table = w.route_table(w.route_parity(slot));
     uint32_t all[kPerLane];
     everybodys(hit, all);
@@ -122,29 +138,54 @@ struct Body<C, Op::kTopK> {
       const uint32_t experts = w.scratch(&ScratchMap::experts);
       store_shared_32(experts, load_shared_32(experts) + static_cast<uint32_t>(count));
     }
-    if (!C::kOneRow) {
-      const int32_t bytes = w.rows() * C::kExpertsPerToken * w.rows();
-      for (int32_t i = w.lane() * 4; i < bytes; i += 128)
-        store_shared_32(table + w.params.scratch.route_choices + i, ~0u);
-    }
+    const uint32_t firsts = C::kOneRow ? 0 : choices_before(w, bits_of_each_byte(rows));
     BOREAS_UNROLL
-    for (int32_t q = 0; q < kPerLane; ++q)
-      if (all[q] >> w.lane() & 1)
-        store_byte(table + kRouteExperts + index_of(all, w.lane() + 32 * q), w.lane() + 32 * q);
+    for (int32_t q = 0; q < kPerLane; ++q) {
+      if ((all[q] >> w.lane() & 1) == 0) continue;
+      const int32_t index = index_of(all, w.lane() + 32 * q);
+      store_byte(table + kRouteExperts + index, w.lane() + 32 * q);
+      if (!C::kOneRow)
+        store_byte(table + w.params.scratch.route_firsts + index, static_cast<int32_t>(firsts >> 8 * q & 0xffu));
+    }
+    if (!C::kOneRow && w.lane() == 0)
+      store_byte(table + w.params.scratch.route_firsts + count, w.rows() * C::kExpertsPerToken);
+    if constexpr (!C::kOneRow || C::kProbed) write_choices(w, layer, slot, rows, firsts, table);
     warp_sync();
-    if constexpr (!C::kOneRow || C::kProbed) write_choices(w, layer, slot, all, table);
   }
 
-  static BOREAS_DEVICE void write_choices(const Worker<C>& w, int32_t layer, int32_t slot,
-                                          const uint32_t (&all)[kPerLane], uint32_t table) {
-    BOREAS_NO_UNROLL
-    for (int32_t row = 0; row < w.rows(); ++row) {
-      if (w.lane() >= C::kExpertsPerToken) continue;
-      const int32_t expert = static_cast<int32_t>(load_shared_32(choice_address(w, slot, row, w.lane())));
-      if constexpr (C::kProbed) record_choice(w, layer, row, expert);
-      store_byte(table + w.params.scratch.route_choices + index_of(all, expert) * w.rows() + row, w.lane());
+  // By bytes: of all experts' choices, how many are those of experts before lane + 32 q. own: of this lane's experts.
+  static BOREAS_DEVICE uint32_t choices_before(const Worker<C>& w, uint32_t own) {
+    static_assert(kRowsMax * C::kExpertsPerToken < 256, "sums stay in their bytes");
+    uint32_t up_to = own;
+    BOREAS_UNROLL
+    for (int32_t step = 1; step < 32; step *= 2) {
+      const uint32_t lower = shuffle(up_to, w.lane() - step < 0 ? 0 : w.lane() - step);
+      if (w.lane() >= step) up_to += lower;
     }
-    warp_sync();
+    const uint32_t of_all = shuffle(up_to, 31);
+    return up_to - own + (of_all << 8) + (of_all << 16) + (of_all << 24);
+  }
+
+  // Every choice's place among all of them, by expert and then by row.
+  static BOREAS_DEVICE void write_choices(const Worker<C>& w, int32_t layer, int32_t slot, uint32_t rows,
+                                          uint32_t firsts, uint32_t table) {
+    const int32_t choices = w.rows() * C::kExpertsPerToken;
+    BOREAS_NO_UNROLL
+    for (int32_t first = 0; first < choices; first += 32) {
+      const int32_t choice = first + w.lane(), row = choice / C::kExpertsPerToken;
+      const bool its = choice < choices;
+      const int32_t expert =
+          its ? static_cast<int32_t>(load_shared_32(choice_address(w, slot, row, choice % C::kExpertsPerToken))) : 0;
+      const int32_t shift = expert / 32 * 8;
+      const uint32_t its_rows = shuffle(rows, expert % 32) >> shift & 0xffu;
+      const uint32_t its_first = shuffle(firsts, expert % 32) >> shift & 0xffu;
+      if (!its) continue;
+      if constexpr (C::kProbed) record_choice(w, layer, row, choice % C::kExpertsPerToken, expert);
+      if (C::kOneRow) continue;
+      const int32_t place = static_cast<int32_t>(its_first) + bits_set(its_rows & ((1u << row) - 1));
+      store_byte(table + w.params.scratch.route_sorted + place, choice);
+      store_byte(table + w.params.scratch.route_places + choice, place);
+    }
   }
 };
 

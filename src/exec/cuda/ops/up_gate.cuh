@@ -16,32 +16,36 @@ struct Body<C, Op::kUpGate> {
   static BOREAS_DEVICE void run(Worker<C>& w, StreamTaker& stream, const Task& task) {
     const int32_t route_slot = task.arg(UpGateOp::kRouteSlot), count = task.arg(UpGateOp::kCount);
     if (count == 0) return;
-    if (route_slot >= 0)
-      stream_all<true, 2 * kExpertSlice, kHeightsOfSlices<C::kExpertWidth, C::kWorkers, 2>>(w, stream, route_slot,
-                                                                                            count);
-    else stream_all<false, 0, kHeightsOfSlices<C::kDenseWidth, C::kWorkers, 2>>(w, stream, route_slot, count);
+    if (route_slot >= 0) stream_routed(w, stream, w.route_parity(route_slot), count);
+    else stream_dense(w, stream, count);
     const int32_t vectors = route_slot >= 0 ? w.rows() * C::kExpertsPerToken : w.rows();  // row * choices + choice
     if (route_slot >= 0) publish_outputs<kExpertSlice>(w, task, vectors, count, C::kExpertWords);
     else publish_outputs<C::even_slice(C::kDenseWidth)>(w, task, vectors, count, C::kDenseWords);
   }
 
  private:
-  template <bool kRouted, int32_t kRows, uint32_t kHeights>
-  static BOREAS_DEVICE void stream_all(Worker<C>& w, StreamTaker& stream, int32_t route_slot, int32_t count) {
-    const int32_t parity = w.route_parity(route_slot), units = kRouted ? w.experts_hit(parity) : 1;
-    const int32_t stride = kRouted ? C::kExpertsPerToken * count : count;
-    stream_products<C::kHidden, kRows, kHeights>(
-        w, stream, units, 2 * count, rows_operand(w, Slot::kNormed),
-        [&](int32_t begin, int32_t rows, const auto& sums) {
+  static BOREAS_DEVICE void stream_routed(Worker<C>& w, StreamTaker& stream, int32_t parity, int32_t count) {
+    ExpertOperand<kBlockRowBytes, true, C> x{w, parity, w.slot(Slot::kNormed),
+                                             static_cast<uint32_t>(w.rows() * kBlockRowBytes)};
+    stream_experts<C::kHidden, 2 * kExpertSlice, kHeightsOfSlices<C::kExpertWidth, C::kWorkers, 2>>(
+        w, stream, parity, 2 * count, x, [&](const RoutedRun& run, const auto& sums) {
+          const int32_t rows = kExpertSlice > 0 && 2 * kExpertSlice <= kTileRowsMax ? 2 * kExpertSlice : run.rows;
+          for (int32_t i = w.consumer_thread(); i < run.choices * (rows / 2); i += kConsumerThreads) {
+            const int32_t column = i / (rows / 2), pair = i - column * (rows / 2);
+            const int32_t entry = column * rows + 2 * pair, row = run.first_row + 2 * pair;
+            const float gate = sums.sum(entry, 2 * count, row), up = sums.sum(entry + 1, 2 * count, row + 1);
+            put_output(w, w.sorted_choice(parity, run.first_choice + column), count, row / 2, swiglu(gate, up));
+          }
+        });
+  }
+  static BOREAS_DEVICE void stream_dense(Worker<C>& w, StreamTaker& stream, int32_t count) {
+    stream_products<C::kHidden, 0, kHeightsOfSlices<C::kDenseWidth, C::kWorkers, 2>>(
+        w, stream, 1, 2 * count, rows_operand(w, Slot::kNormed), [&](int32_t begin, int32_t rows, const auto& sums) {
           for (int32_t i = w.consumer_thread(); i < rows / 2 * w.rows(); i += kConsumerThreads) {
             const auto [pair, row] = w.by_rows(i);
-            const int32_t all = begin / 2 + pair, unit = all / (kRows > 0 ? kRows / 2 : count);
-            const int32_t choice = kRouted ? w.choice_of(parity, unit, row) : 0;
-            if (choice < 0) continue;
-            const int32_t own = all - unit * count;
-            const float gate = sums.sum(2 * pair * w.rows() + row, 2 * count, 2 * own);
-            const float up = sums.sum((2 * pair + 1) * w.rows() + row, 2 * count, 2 * own + 1);
-            put_output(w, row, stride, choice * count + own, swiglu(gate, up));
+            const float gate = sums.sum(2 * pair * w.rows() + row, 2 * count, begin + 2 * pair);
+            const float up = sums.sum((2 * pair + 1) * w.rows() + row, 2 * count, begin + 2 * pair + 1);
+            put_output(w, row, count, begin / 2 + pair, swiglu(gate, up));
           }
         });
   }
