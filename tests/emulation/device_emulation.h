@@ -268,6 +268,7 @@ inline uint32_t ballot(bool value, Where where = Where::here()) {
   return emulation::meet_with(emulation::Primitive::kBallot, value, 0, where);
 }
 inline int32_t bits_set(uint32_t value) { return std::popcount(value); }
+inline int32_t lowest_bit(uint32_t value) { return std::countr_zero(value); }
 inline void mma_bf16(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1,
                      Where where = Where::here()) {
   emulation::Lane& lane = *emulation::current;

@@ -219,6 +219,7 @@ BOREAS_DEVICE uint32_t reduce_max(uint32_t value) { return __reduce_max_sync(~0u
 BOREAS_DEVICE bool all_lanes(bool value) { return __all_sync(~0u, value); }
 BOREAS_DEVICE uint32_t ballot(bool value) { return __ballot_sync(~0u, value); }
 BOREAS_DEVICE int32_t bits_set(uint32_t value) { return __popc(value); }
+BOREAS_DEVICE int32_t lowest_bit(uint32_t value) { return __ffs(static_cast<int>(value)) - 1; }
 // D += A * B, m16n8k16, bf16 in, fp32 sums. Lane 4 g + c holds of A: row g in a0 (columns 2c, 2c + 1) and a2 (+ 8), row
 // g + 8 in a1 and a3; of B column g; of D rows g (0, 1) and g + 8 (2, 3), columns 2c and 2c + 1.
 BOREAS_DEVICE void mma_bf16(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,

@@ -55,6 +55,7 @@ struct Body<C, Op::kAttention> {
     const Publication to = begin_publication(w, task);
     BOREAS_NO_UNROLL
     for (int32_t row = 0; row < w.rows(); ++row) {
+      const Sight sight(w, row, sliding);
       Vec4 query[4];
       load_query(w, row, query);
       for (int32_t own = pieces.first; own < pieces.end(); ++own) {
@@ -64,7 +65,7 @@ struct Body<C, Op::kAttention> {
         AttentionState state;
         BOREAS_NO_UNROLL
         for (int32_t i = 0; i < run.count; ++i)
-          attend_half(w, stream, row, run.first + i * kAttentionPieces, half, sliding, query, state);
+          attend_half(w, stream, row, run.first + i * kAttentionPieces, half, sight, query, state);
         pages += run.count;
         publish(w, row, piece, half, state, to, silent);
       }
@@ -76,6 +77,16 @@ struct Body<C, Op::kAttention> {
   static BOREAS_DEVICE uint32_t slot_row(const Worker<C>& w, int32_t row) {
     return w.slot(Slot::kQkv) + row * C::kQkvWidth * 2;
   }
+
+  // What a row sees, and from which position on this launch knows better than the pages.
+  struct Sight {
+    int32_t first, last, launched;
+    BOREAS_DEVICE Sight(const Worker<C>& w, int32_t row, bool sliding) {
+      last = w.params.row[row].position;
+      first = first_visible(last, sliding, w.params.window);
+      launched = w.params.row[w.params.row[row].group_first].position;
+    }
+  };
 
   // B of the scores: this lane's query lane / 4, 8 dims of each block of 32.
   static BOREAS_DEVICE void load_query(const Worker<C>& w, int32_t row, Vec4 (&query)[4]) {
@@ -90,10 +101,17 @@ struct Body<C, Op::kAttention> {
   static BOREAS_DEVICE void append(const Worker<C>& w, bool sliding, int32_t layer, Range pieces) {
     const bool value = w.consumer_thread() >= kHeadDim;
     const int32_t dim = w.consumer_thread() % kHeadDim;
-    for (int32_t row = 0; row < w.rows(); ++row) {
-      const int32_t position = w.params.row[row].position, page = position / kLayoutPagePositions;
+    const auto is_own = [&](int32_t row) {
+      const int32_t page = w.params.row[row].position / kLayoutPagePositions;
       const int32_t own = w.own_of(page % kAttentionPieces, row);
-      if (own < pieces.first || own >= pieces.end()) continue;
+      return own >= pieces.first && own < pieces.end();
+    };
+    // Rows are looked at side by side: mostly there is none.
+    uint32_t rows = C::kOneRow ? (is_own(0) ? 1 : 0) : ballot(w.lane() < w.rows() && is_own(w.lane() % kRowsMax));
+    BOREAS_NO_UNROLL
+    for (; rows != 0; rows &= rows - 1) {
+      const int32_t row = C::kOneRow ? 0 : lowest_bit(rows);
+      const int32_t position = w.params.row[row].position, page = position / kLayoutPagePositions;
       uint8_t* to = w.page(page_id(w, row, page, sliding), sliding, layer);
       const int32_t in_page = position % kLayoutPagePositions;
       const uint32_t element = load_half(slot_row(w, row) + ((C::kQueries + (value ? 1 : 0)) * kHeadDim + dim) * 2);
@@ -112,21 +130,18 @@ struct Body<C, Op::kAttention> {
   }
 
   static BOREAS_DEVICE void attend_half(Worker<C>& w, StreamTaker& stream, int32_t row, int32_t page, int32_t half,
-                                        bool sliding, const Vec4 (&query)[4], AttentionState& state) {
+                                        const Sight& sight, const Vec4 (&query)[4], AttentionState& state) {
     const uint32_t keys = stream.begin_chunk(w.params, w.at);
     const int32_t base = page * kLayoutPagePositions + half * kKvHalfPositions;
-    patch(w, row, base, keys);
-    attend(w, row, base, sliding, keys, query, state);
+    if (sight.last >= base && sight.launched < base + kKvHalfPositions) patch(w, row, base, keys);
+    attend(w, sight.first - base, sight.last - base, keys, query, state);
     stream.end_chunk(w.params);
   }
 
   // Positions of this launch, of the same sequence, up to the row's own, into the chunk at positions base..base + 31.
   static BOREAS_DEVICE void patch(const Worker<C>& w, int32_t row, int32_t base, uint32_t chunk) {
-    const int32_t group_first = w.params.row[row].group_first;
-    const int32_t first_position = w.params.row[group_first].position, last_position = w.params.row[row].position;
-    if (last_position < base || first_position >= base + kKvHalfPositions) return;
     const int32_t dim = w.consumer_thread() % kGroupThreads;
-    for (int32_t from = group_first; from <= row; ++from) {
+    for (int32_t from = w.params.row[row].group_first; from <= row; ++from) {
       const int32_t position = w.params.row[from].position - base;
       if (position < 0 || position >= kKvHalfPositions) continue;
       const uint32_t key = slot_row(w, from) + (C::kQueries * kHeadDim + dim) * 2;
@@ -136,22 +151,22 @@ struct Body<C, Op::kAttention> {
     named_barrier(kAttentionGroupsMeet + w.warp() / kGroupWarps, kGroupThreads);
   }
 
-  static BOREAS_DEVICE void attend(const Worker<C>& w, int32_t row, int32_t base, bool sliding, uint32_t keys,
+  // visible_first, visible_last: positions of the chunk.
+  static BOREAS_DEVICE void attend(const Worker<C>& w, int32_t visible_first, int32_t visible_last, uint32_t keys,
                                    const Vec4 (&query)[4], AttentionState& state) {
-    float scores[2][4] = {};
+    float scores[2][4] = {}, others[2][4] = {};  // two sums each, so that fewer MMAs wait for the one before
     BOREAS_UNROLL
-    for (int32_t tile = 0; tile < 2; ++tile) {
+    for (int32_t block = 0; block < 4; ++block) {
       BOREAS_UNROLL
-      for (int32_t block = 0; block < 4; ++block) {
+      for (int32_t tile = 0; tile < 2; ++tile) {
         const uint32_t at = keys + tile * 4096 + block * 1024 + w.lane() * 16;
         const Vec4 first = load_shared_128(at), second = load_shared_128(at + 512);
         mma_bf16(scores[tile], first.x, first.y, first.z, first.w, query[block].x, query[block].y);
-        mma_bf16(scores[tile], second.x, second.y, second.z, second.w, query[block].z, query[block].w);
+        mma_bf16(others[tile], second.x, second.y, second.z, second.w, query[block].z, query[block].w);
       }
     }
-    const int32_t position = w.params.row[row].position;
-    const int32_t visible_first = first_visible(position, sliding, w.params.window) - base;
-    const int32_t visible_last = position - base;  // both relative to the chunk
+    BOREAS_UNROLL
+    for (int32_t i = 0; i < 8; ++i) scores[i / 4][i % 4] += others[i / 4][i % 4];
     const bool whole = visible_first <= 0 && visible_last >= kKvHalfPositions - 1;
     if (!whole) mask_scores(scores, w.lane() / 4, visible_first, visible_last);
     uint32_t weights[4];  // blocks of 8 positions, as B operands
