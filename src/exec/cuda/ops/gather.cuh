@@ -49,8 +49,11 @@ struct Body<C, Op::kGather> {
       });
       w.at.mark(Moment::kGot);
       BOREAS_UNROLL
-      for (int32_t k = 0; k < kAhead; ++k)
-        if (const int32_t i = first + k * kMessengerThreads; i < total) store_qkv(w, i, words[k]);
+      for (int32_t k = 0; k < kAhead; ++k) {
+        const int32_t i = first + k * kMessengerThreads;
+        if (i >= total) break;
+        store_qkv(w, i, words[k]);
+      }
     }
   }
   // Of word i of a group: whose, which row's, and its first value.

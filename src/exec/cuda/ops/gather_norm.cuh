@@ -1,5 +1,6 @@
 // GATHER_NORM on the device. A thread always takes the same words of a row, whatever the batch: the order of the sum of
-// squares is the shape's. Norm weights are fetched before the words are awaited, and some rows' words at once.
+// squares is the shape's. Norm weights are fetched before the words are awaited: into registers, or where many words
+// take these, into the cache.
 #pragma once
 
 #include "exec/cuda/ops/op.cuh"
@@ -12,6 +13,7 @@ struct Body<C, Op::kGatherNorm> {
   static constexpr int32_t kRounds = static_cast<int32_t>(ceil_div(kWords, kMessengerThreads));
   static constexpr bool kEven = C::kHidden % (2 * C::kWorkers) == 0;
   static constexpr bool kAll = C::even_slice(C::kHidden) > 0 && kWords == kRounds* kMessengerThreads;  // have words
+  static constexpr int32_t kCountMin = (C::kHiddenSliceMax - 1) % kWordHalves + 1;  // values of a word
   static constexpr int32_t kTogether = C::kOneRow ? 1 : kNormRowsTogether;
 
   static BOREAS_DEVICE void run(Worker<C>& w, const Task& task) {
@@ -19,10 +21,10 @@ struct Body<C, Op::kGatherNorm> {
     const uint32_t epoch = hop_epoch(w.params, wait.hop, wait.use);
     const int32_t layer = task.layer(), thread = w.messenger_thread();
     const uint16_t* norm = w.params.norms + (layer < 0 ? w.params.layer_count : layer) * C::kHidden;
+    const auto word_of = [&](int32_t k) { return thread + k % kRounds * kMessengerThreads; };
     uint32_t weights[kRounds][3];
     BOREAS_UNROLL
-    for (int32_t round = 0; round < kRounds; ++round)
-      load_weights(norm, thread + round * kMessengerThreads, weights[round]);
+    for (int32_t round = 0; round < kRounds; ++round) load_weights(norm, word_of(round), weights[round]);
     w.wait_own_publication(wait);
     const Word* half = hop_half(w.params, wait.hop, epoch);
     const int32_t last = w.rows() - 1;
@@ -30,10 +32,8 @@ struct Body<C, Op::kGatherNorm> {
     for (int32_t row = 0, turn = 0; row <= last; row += kTogether, turn ^= 1) {
       Word words[kTogether * kRounds];
       const auto row_of = [&](int32_t k) { return row + k / kRounds < last ? row + k / kRounds : last; };
-      const auto word_of = [&](int32_t k) { return thread + k % kRounds * kMessengerThreads; };
       await_words(w.params, w.at, words, wait.hop, epoch, [&](int32_t k) -> const Word* {
-        const int32_t word = word_of(k);
-        return kAll || values_of(word).count > 0 ? half + row_of(k) * kWords + word : nullptr;
+        return kAll || values_of(word_of(k)).count > 0 ? half + row_of(k) * kWords + word_of(k) : nullptr;
       });
       w.at.mark(Moment::kGot);
       float squares[kTogether] = {};
@@ -45,13 +45,33 @@ struct Body<C, Op::kGatherNorm> {
       for (int32_t k = 0; k < kTogether * kRounds; ++k) {
         if (row + k / kRounds > last) break;
         const float mean = squares[k / kRounds] / static_cast<float>(C::kHidden);
-        store_normed(w, row + k / kRounds, word_of(k), words[k], weights[k % kRounds],
-                     reciprocal_square_root(mean + w.params.rms_norm_eps));
+        const float scale = reciprocal_square_root(mean + w.params.rms_norm_eps);
+        BOREAS_UNROLL
+        for (int32_t pair = 0; pair < 3; ++pair)
+          words[k].payload[pair] = normed_pair(w, words[k].payload[pair], weights[k % kRounds][pair], scale);
+        put_values(w, row + k / kRounds, word_of(k), words[k]);
       }
     }
   }
 
  private:
+  // Where a word of row 0 goes and how many values it holds. Pairs of columns stay together where slices are even.
+  struct Place {
+    uint32_t pair[3];
+    int32_t count;
+  };
+  static constexpr bool kTogetherInBlock = kEven && kBlockColumns % C::kHiddenSliceMax == 0;
+  static BOREAS_DEVICE Place place_of(const Worker<C>& w, int32_t i) {
+    const Range values = values_of(i);
+    Place place{{}, values.count};
+    BOREAS_UNROLL
+    for (int32_t k = 0; k < 3; ++k)
+      place.pair[k] = kTogetherInBlock && k > 0
+                          ? place.pair[0] + static_cast<uint32_t>(4 * k)
+                          : w.slot(Slot::kNormed) + activation_offset(w.rows(), 0, values.first + 2 * k);
+    return place;
+  }
+
   // Columns of word i of a row; none beyond a writer's slice.
   static BOREAS_DEVICE Range values_of(int32_t i) {
     if (i >= kWords) return {};
@@ -104,15 +124,20 @@ struct Body<C, Op::kGatherNorm> {
     }
     return pack_bf16(low_half(pair) * scale * low_half(weights), high_half(pair) * scale * high_half(weights));
   }
-  static BOREAS_DEVICE void store_normed(const Worker<C>& w, int32_t row, int32_t i, const Word& word,
-                                         const uint32_t (&weights)[3], float scale) {
+  // Where slices are even, pairs of columns stay together; where they divide a block, words do.
+  static BOREAS_DEVICE void put_values(const Worker<C>& w, int32_t row, int32_t i, const Word& word) {
     const Range values = values_of(i);
-    if (values.count == 0) return;
-    Word normed{};
-    BOREAS_UNROLL
-    for (int32_t k = 0; k < 3; ++k) normed.payload[k] = normed_pair(w, word.payload[k], weights[k], scale);
-    store_activations<C::even_slice(C::kHidden)>(w.slot(Slot::kNormed), w.rows(), row, values.first, values.count,
-                                                 normed);
+    const uint32_t slot = w.slot(Slot::kNormed);
+    if constexpr (kEven && kBlockColumns % C::kHiddenSliceMax == 0) {
+      const uint32_t to = slot + activation_offset(w.rows(), row, values.first);
+      BOREAS_UNROLL
+      for (int32_t k = 0; k < 3; ++k) {
+        if (kAll && 2 * k < kCountMin) store_shared_32(to + 4 * k, word.payload[k]);
+        else store_shared_32_if(2 * k < values.count, to + 4 * k, word.payload[k]);
+      }
+    } else if (values.count > 0) {
+      store_activations<C::even_slice(C::kHidden)>(slot, w.rows(), row, values.first, values.count, word);
+    }
   }
 };
 
