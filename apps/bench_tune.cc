@@ -33,7 +33,8 @@ class Tuner {
     for (int32_t round = 0; round < flags_.rounds; ++round) {
       const double before = best_;
       for (int32_t i = 0; i < cuda::kStreams; ++i) {
-        RETURN_IF_ERROR(walk(tuning_.credits[static_cast<size_t>(i)], 1, 1, kCreditsMax));
+        int32_t& credits = tuning_.credits_for(flags_.setup.batch)[static_cast<size_t>(i)];
+        RETURN_IF_ERROR(walk(credits, 1, 1, kCreditsMax));
       }
       for (int32_t i = 0; i < kHops; ++i) {
         RETURN_IF_ERROR(walk(tuning_.poll_delay[static_cast<size_t>(i)], kDelayStep, 0u, kDelayMax));
@@ -92,7 +93,8 @@ Status run_tune(TuneFlags flags) {
   line["context"] = flags.setup.context;
   line["step_us_before"] = tuner.first();
   line["step_us"] = tuner.best();
-  line["credits"] = boost::json::array(tuning->credits.begin(), tuning->credits.end());
+  const cuda::CudaTuning::Credits& credits = tuning->credits_for(flags.setup.batch);
+  line["credits"] = boost::json::array(credits.begin(), credits.end());
   line["poll_delay"] = boost::json::array(tuning->poll_delay.begin(), tuning->poll_delay.end());
   if (!record_result(line, flags.results_dir)) return Error{"the result was not recorded"};
   return Ok{};

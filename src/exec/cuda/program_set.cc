@@ -138,7 +138,8 @@ size_t ProgramSet::select(int32_t rows, const CudaTuning& tuning, StepParams& pa
   params.scratch = entry.scratch;
   params.ring_chunks = entry.ring_chunks;
   params.producers = entry.producers;
-  for (size_t i = 0; i < kStreams; ++i) params.credits[i] = std::clamp(tuning.credits[i], 1, entry.ring_chunks);
+  const CudaTuning::Credits& credits = tuning.credits_for(rows);
+  for (size_t i = 0; i < kStreams; ++i) params.credits[i] = std::clamp(credits[i], 1, entry.ring_chunks);
   params.page_list_full = lists_.full;
   params.page_list_sliding = lists_.sliding;
   return entry.shared_bytes;

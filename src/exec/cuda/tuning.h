@@ -13,14 +13,20 @@
 namespace boreas::cuda {
 
 struct CudaTuning {
+  using Credits = std::array<int32_t, kStreams>;
   // Chunks on their way at most, by LoadOp::Stream; a ring with fewer stages caps them. More keep the memory busier,
-  // fewer let hop words through sooner. Found by `boreas bench tune` on an H200 (North, one row, 8K context); tuned at
-  // 2, 4 and 8 rows, steps were less than 1 % shorter.
-  std::array<int32_t, kStreams> credits{6, 2, 3, 3, 5, 3, 4, 7, 9};
+  // fewer let hop words through sooner. Found by `boreas bench tune` on an H200 (North, 8K context, one and eight
+  // rows); tuned at 2, 4 and 5 rows, steps were less than 0.5 % shorter.
+  Credits credits{6, 2, 3, 3, 5, 3, 4, 7, 9};
+  Credits credits_of_many{6, 2, 4, 4, 5, 2, 4, 7, 9};
+  static constexpr int32_t kManyRows = 6;
+  Credits& credits_for(int32_t rows) { return rows < kManyRows ? credits : credits_of_many; }
+  const Credits& credits_for(int32_t rows) const { return rows < kManyRows ? credits : credits_of_many; }
   // Clocks from a worker's own publication to its first look at the others', by Hop; the same measurement. Nothing is
   // gained by looking before the others can be done.
-  std::array<uint32_t, kHops> poll_delay{200, 0, 200, 1600, 2800, 3700, 200, 0, 0};
+  std::array<uint32_t, kHops> poll_delay{200, 0, 200, 2000, 2800, 3700, 200, 0, 0};
   uint32_t poll_pause = 100;  // clocks between looks; 0 to 500 measured equal
+  bool traced = true;         // with a trace sink: whether launches use it
   // Of any one wait: two seconds at 2 GHz, a thousand times the longest step.
   uint64_t deadline_clocks = uint64_t{4} * 1000 * 1000 * 1000;
 };
