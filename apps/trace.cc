@@ -1,5 +1,6 @@
-// boreas trace: where a decode step's time goes. Runs a few steps of the traced kernel, prints a table by role and op,
-// and writes one step as a trace that ui.perfetto.dev and chrome://tracing open.
+// boreas trace: where a decode step's time goes. Runs a few steps, then the same traced; prints what consumers waited
+// for in the last one and a table by role and op, and writes it as a trace that ui.perfetto.dev and chrome://tracing
+// open.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -97,6 +98,63 @@ void print_table(const Program& program, const Launch& launch) {
   }
 }
 
+// What a consumer waits for before a task of the op: null, nothing of note.
+const char* awaited_by(Op op) {
+  switch (op) {
+    case Op::kRouterLogits:
+    case Op::kQkv:
+      return "hop residual, and the norm";
+    case Op::kAttention:
+      return "hop qkv";
+    case Op::kUpGate:
+      return "hop logit, and the choice of experts";
+    case Op::kOutProj:
+      return "hops partial and attention, and the merge";
+    case Op::kDown:
+      return "hop inner";
+    case Op::kLmHead:
+      return "hop residual, and the last norm";
+    default:
+      return nullptr;
+  }
+}
+
+// Where consumers' time goes from the step's first moment to its last, in microseconds of the mean worker.
+void print_summary(const Program& program, const Launch& launch) {
+  const double count = static_cast<double>(launch.workers.size());
+  std::map<std::string, double> waits;
+  double stream = 0, arithmetic = 0, step = 0;
+  for (size_t worker = 0; worker < launch.workers.size(); ++worker) {
+    const double us = microseconds_per_clock(launch.workers[worker]);
+    const auto span = [&](const TaskTimes& times, Moment from, Moment to) {
+      return static_cast<double>(times.at[static_cast<size_t>(to)] - times.at[static_cast<size_t>(from)]) * us / count;
+    };
+    const size_t list = worker * kRoles + static_cast<size_t>(Role::kConsumer);
+    for (int32_t i = program.list_first[list]; i < program.list_first[list + 1]; ++i) {
+      const TaskTimes& times = launch.tasks[static_cast<size_t>(i)];
+      if (times.at[static_cast<size_t>(Moment::kDone)] == 0) continue;
+      const char* awaited = awaited_by(static_cast<Op>(program.tasks[static_cast<size_t>(i)].op));
+      waits[awaited == nullptr ? "other barriers" : awaited] += span(times, Moment::kTaken, Moment::kReady);
+      stream += times.stalled * us / count;
+      arithmetic += span(times, Moment::kReady, Moment::kDone) - times.stalled * us / count;
+    }
+    const WorkerTimes& times = launch.workers[worker];
+    step += static_cast<double>(times.nanoseconds_end - times.nanoseconds_begin) / 1e3 / count;
+  }
+  double rest = step - stream - arithmetic;
+  const auto line = [step](const std::string& what, double us) {
+    std::printf("  %-46s %9.1f us %6.1f %%\n", what.c_str(), us, 100 * us / step);
+  };
+  std::printf("consumers, of %.1f us a worker:\n", step);
+  line("arithmetic, publishing", arithmetic);
+  line("waiting for the stream", stream);
+  for (const auto& [what, us] : waits) {
+    line("waiting for " + what, us);
+    rest -= us;
+  }
+  line("start, between tasks, and the tail", rest);
+}
+
 // Microseconds of a moment on the clock that all workers share.
 double shared_microseconds(const Launch& launch, size_t worker, uint64_t origin, double clocks) {
   const WorkerTimes& times = launch.workers[worker];
@@ -138,8 +196,16 @@ bool write_perfetto(const Program& program, const Launch& launch, const TraceFla
   return file.good();
 }
 
+double median_step_us(DecodeRun run) {
+  std::sort(run.device_us.begin(), run.device_us.end());
+  return run.device_us[run.device_us.size() / 2];
+}
+
 Status run_trace(TraceFlags flags) {
   Launch last;
+  const auto tuning = std::make_shared<cuda::CudaTuning>();
+  tuning->traced = false;
+  flags.setup.tuning = tuning;
   flags.setup.trace = [&last](const cuda::LaunchTrace& launch) {
     last.rows = launch.rows;
     last.rows_max = launch.rows_max;
@@ -147,16 +213,19 @@ Status run_trace(TraceFlags flags) {
     last.workers.assign(launch.workers.begin(), launch.workers.end());
   };
   ASSIGN_OR_RETURN(Decode decode, start_decode(flags.setup));
-  ASSIGN_OR_RETURN(DecodeRun run, decode.rows.run(1));
+  ASSIGN_OR_RETURN(const DecodeRun plain, decode.rows.run(1));
+  tuning->traced = true;
+  ASSIGN_OR_RETURN(const DecodeRun traced, decode.rows.run(1));
   DeviceSpec spec = h200_spec();
   spec.workers = static_cast<int32_t>(last.workers.size());
   ASSIGN_OR_RETURN(const Program program, compile(decode.stack.model->config(), spec, last.rows_max));
   if (program.tasks.size() != last.tasks.size()) return Error{"the program compiled here is not the one that ran"};
-  std::sort(run.device_us.begin(), run.device_us.end());
-  std::printf(
-      "%s, batch %d, context %d: step %.1f us (median of %zu, traced), below the last one; microseconds a task\n",
-      decode.stack.executor->info().device.c_str(), flags.setup.batch, flags.setup.context,
-      run.device_us[run.device_us.size() / 2], run.device_us.size());
+  const double plain_us = median_step_us(plain), traced_us = median_step_us(traced);
+  std::printf("%s, batch %d, context %d: step %.1f us, traced %.1f us (%+.1f %%; medians of %zu)\n",
+              decode.stack.executor->info().device.c_str(), flags.setup.batch, flags.setup.context, plain_us, traced_us,
+              100 * (traced_us / plain_us - 1), traced.device_us.size());
+  print_summary(program, last);
+  std::printf("the last step's tasks, microseconds each:\n");
   print_table(program, last);
   if (!flags.perfetto.empty() && !write_perfetto(program, last, flags))
     return Error{"cannot write " + flags.perfetto, "perfetto"};

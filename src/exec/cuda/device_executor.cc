@@ -134,7 +134,6 @@ class DeviceExecutor final : public Executor {
     ASSIGN_OR_RETURN(memory_, allocate_memory(*device_, config_, shape_, plan.fixed, plan.pools));
     page_tables_ = std::move(plan.page_tables);
     page_tables_.set_memory(memory_.page_tables.device);
-    params_.task_times = reinterpret_cast<TaskTimes*>(memory_.task_times.device);
     params_.worker_times = reinterpret_cast<WorkerTimes*>(memory_.worker_times.device);
     if (kernels == nullptr) return Ok{};
     ASSIGN_OR_RETURN(prefill_, PrefillRunner::make(*device_, config_, shape_, options_.tokens_max,
@@ -245,7 +244,7 @@ class DeviceExecutor final : public Executor {
       RETURN_IF_ERROR(copy_logits(launch));
     }
     RETURN_IF_ERROR(device_->record(launch.place));
-    if (options_.trace && launch.plan.rows > 0) RETURN_IF_ERROR(trace_launch(launch));
+    if (params_.task_times != nullptr && launch.plan.rows > 0) RETURN_IF_ERROR(trace_launch(launch));
     launches_.push_back(std::move(launch));
     return Ok{};
   }
@@ -275,6 +274,8 @@ class DeviceExecutor final : public Executor {
     const size_t shared_bytes = programs_.select(launch.plan.rows, tuning, params_);
     std::copy(tuning.poll_delay.begin(), tuning.poll_delay.end(), params_.poll_delay);
     params_.poll_pause = tuning.poll_pause;
+    params_.task_times =
+        options_.trace && tuning.traced ? reinterpret_cast<TaskTimes*>(memory_.task_times.device) : nullptr;
     params_.step = launch.step;
     params_.rows = launch.plan.rows;
     params_.row_reciprocal = reciprocal_of(launch.plan.rows);
