@@ -9,11 +9,15 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "exec/cpu/cpu_executor.h"
 #include "tests/golden/long_context/executor_checks.h"
 #include "tests/golden/long_context/plain_step.h"
+#include "tests/gpu/seeded_pages.h"
 
 namespace boreas {
 namespace {
@@ -108,6 +112,24 @@ TEST_F(LongContext, OnePageOrPositionAmissIsOffByTenTolerances) {
     std::copy_n(layer.values.begin() + at - page, page, layer.values.begin() + at);
   }
   expect_flaw(other, config().window, "page 500 replaced by the one before");
+}
+
+// The GPU's pages, where there is no GPU: those that compare_layers fills, louder by a step of the exponent.
+TEST_F(LongContext, TiledPagesAreTheSeededOnesButLouder) {
+  const size_t elements =
+      size_t{2} * kPagePositions * static_cast<size_t>(config().kv_width() * config().full_layers());
+  std::vector<bf16> loud(elements), seeded(elements);
+  fill_loud_page(config(), golden_.position, PagePoolKind::kFull, 500, PageLayout::kTiles,
+                 std::as_writable_bytes(std::span(loud)));
+  fill_seeded_page(config(), PagePoolKind::kFull, 500, golden_.position, std::as_writable_bytes(std::span(seeded)));
+  size_t keys = 0, values = 0;
+  for (size_t i = 0; i < elements; ++i) {
+    const int32_t gain = (int32_t{loud[i]} - int32_t{seeded[i]}) >> 7;
+    ASSERT_EQ(loud[i], seeded[i] + (gain << 7)) << i;
+    (gain == 5 ? keys : values) += 1;
+    ASSERT_TRUE(gain == 5 || gain == 16) << i;
+  }
+  EXPECT_EQ(keys, values);
 }
 
 // The tolerance that executors get must hold what the oracle itself does in BF16.
