@@ -105,7 +105,8 @@ class Recorder:
         """Logits [positions, vocab] of one sequence; the lists hold one entry a layer."""
         self.clear()
         with torch.no_grad():
-            return self.model(input_ids=torch.tensor([tokens]), use_cache=bool(kwargs), **kwargs).logits[0]
+            ids = torch.tensor([tokens], device=self.model.device)
+            return self.model(input_ids=ids, use_cache=bool(kwargs), **kwargs).logits[0]
 
     def score_rms(self):
         """Per layer: root mean square of q.k / sqrt(head_dim) if q and k were independent, of the loudest head."""
