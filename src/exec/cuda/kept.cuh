@@ -1,6 +1,6 @@
 // What tasks leave in shared memory for tasks of later kernels, in the kernels of the comparison arms (sliced.cuh):
-// stored by the role that wrote it, when it has done its tasks, and put back by consumers and messengers of a later
-// kernel before theirs. Which bytes: SegmentParams, made by segments.cc.
+// stored by the role that wrote it, when it has done its tasks, and put back by the consumers of a later kernel before
+// theirs; other roles wait for it only if they read it. Which bytes, and who reads: SegmentParams, made by segments.cc.
 #pragma once
 
 #include "exec/cuda/drawing.cuh"
@@ -9,10 +9,10 @@
 
 namespace boreas::cuda {
 
-constexpr int32_t kRestoringWarps = kConsumerWarps + kMessengerWarps;  // 0, 1, ...
 static_assert(kMessengerWarps * kPartBytes == 128, "a row's best entries, segments.cc");
 
-// The mbarrier that says so; nobody waits for own publications in these kernels.
+// The mbarrier at which every consumer warp arrives when it has put back its share; nobody waits for own publications
+// in these kernels.
 template <class C>
 BOREAS_DEVICE uint32_t kept_ready(const Worker<C>& w) {
   return w.scratch(&ScratchMap::published);
@@ -24,19 +24,20 @@ BOREAS_DEVICE uint8_t* kept_memory(const Worker<C>& w) {
   return segment.kept + static_cast<uint64_t>(w.worker()) * segment.kept_bytes;
 }
 
-// Whatever other kernels wrote is there, also what is put back.
+// Until what earlier kernels wrote is there, and what they kept as far as the role reads it.
 template <class C>
-BOREAS_DEVICE void wait_for_kept(const Worker<C>& w) {
+BOREAS_DEVICE void wait_for_kept(const Worker<C>& w, Role role) {
   dependency_wait();
-  if (w.tasks.segment->restored > 0) wait_phase(w.params, w.at, kept_ready(w), 0, kWaitBarrier, -1);
+  if (w.tasks.segment->waiting >> static_cast<int32_t>(role) & 1)
+    wait_phase(w.params, w.at, kept_ready(w), 0, kWaitBarrier, -1);
 }
 // Before a LOAD: weights and pages hang on nothing, experts on a route.
 template <class C>
 BOREAS_DEVICE void wait_for_route(const Worker<C>& w, const Task& task) {
-  if (task.arg(LoadOp::kRouteSlot) >= 0) wait_for_kept(w);
+  if (task.arg(LoadOp::kRouteSlot) >= 0) wait_for_kept(w, Role::kProducer);
 }
 
-// By consumers and messengers.
+// By consumers.
 template <class C>
 BOREAS_DEVICE void restore_kept(const Worker<C>& w) {
   dependency_wait();
@@ -49,7 +50,7 @@ BOREAS_DEVICE void restore_kept(const Worker<C>& w) {
     const uint32_t to = w.base + range.shared;
     if (range.bytes == 4 && w.thread == 0) copy_4_to_shared(to, kept + range.kept);
     BOREAS_NO_UNROLL
-    for (uint32_t at = static_cast<uint32_t>(w.thread) * 16; at + 16 <= range.bytes; at += kRestoringWarps * 32 * 16)
+    for (uint32_t at = static_cast<uint32_t>(w.thread) * 16; at + 16 <= range.bytes; at += kConsumerThreads * 16)
       copy_16_to_shared(to + at, kept + range.kept + at);
   }
   copies_done();

@@ -178,7 +178,7 @@ BOREAS_DEVICE void prepare_barriers(const Worker<C>& w) {
   }
   for (int32_t i = 0; i < kSlots; ++i)
     mbarrier_init(w.scratch(&ScratchMap::slots) + i * kBarrierBytes, Worker<C>::slot_arrivals(i));
-  if constexpr (C::kSliced) mbarrier_init(kept_ready(w), kRestoringWarps);
+  if constexpr (C::kSliced) mbarrier_init(kept_ready(w), kConsumerWarps);
   else
     for (int32_t i = 0; i < kHops; ++i) mbarrier_init(w.scratch(&ScratchMap::published) + i * kBarrierBytes, 1);
   mbarrier_init(w.scratch(&ScratchMap::pages_ready), 1);

@@ -26,6 +26,7 @@ struct SegmentParams {
   Range tasks[kRoles];       // of the list: this kernel's
   int32_t arrivals[kSlots];  // of each barrier, in kernels before
   int32_t pools;             // whose page lists are needed: 1 the full one, 2 the sliding one
+  uint32_t waiting;          // bit r: role r reads what is restored
   int32_t restored, saved;   // ranges in use
   KeptRange restore[kKeptRangesMax], save[kKeptRangesMax];
 };

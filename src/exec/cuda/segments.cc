@@ -5,7 +5,6 @@
 #include <tuple>
 
 #include "base/check.h"
-#include "program/access.h"
 
 namespace boreas::cuda {
 namespace {
@@ -209,17 +208,18 @@ class Cutter {
         for_places(tasks[i], &task_reads, [&](int32_t place) {
           const int32_t write = known[static_cast<size_t>(place)] - 1;
           if (write < 0) return;  // the number of experts begins at zero
-          keep(place, writes[static_cast<size_t>(place)].at(static_cast<size_t>(write)), segment(role, i));
+          keep(place, writes[static_cast<size_t>(place)].at(static_cast<size_t>(write)), segment(role, i), role);
         });
         for_places(tasks[i], &task_writes, [&](int32_t place) { ++known[static_cast<size_t>(place)]; });
       }
     }
   }
-  void keep(int32_t place, int32_t written, int32_t read) {
+  void keep(int32_t place, int32_t written, int32_t read, Role reader) {
     CHECK(written <= read);
     if (written == read) return;
     segments_[static_cast<size_t>(written)].saved |= 1u << place;
     segments_[static_cast<size_t>(read)].restored |= 1u << place;
+    segments_[static_cast<size_t>(read)].waiting |= 1u << static_cast<int32_t>(reader);
   }
 
   const Program& program_;
@@ -300,6 +300,7 @@ std::vector<SegmentParams> segment_params(const Program& program, std::span<cons
     SegmentParams& params = all.emplace_back(common);
     std::copy(segment.tasks.begin(), segment.tasks.end(), params.tasks);
     std::copy(segment.arrivals.begin(), segment.arrivals.end(), params.arrivals);
+    params.waiting = segment.waiting;
     params.pools = segment.pools;
     params.restored = layout.fill(segment.restored, params.restore);
     params.saved = layout.fill(segment.saved, params.save);

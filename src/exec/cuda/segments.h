@@ -54,6 +54,7 @@ struct Segment {
   std::array<Range, kRoles> tasks{};       // of the role's list
   std::array<int32_t, kSlots> arrivals{};  // of each barrier, in segments before
   uint32_t restored = 0, saved = 0;  // bit p: place p is found as an earlier segment left it, left for a later one
+  uint32_t waiting = 0;              // SegmentParams::waiting
   int32_t pools = 0;                 // SegmentParams::pools
 };
 

@@ -27,6 +27,7 @@ struct Log {
 
 struct WorkerState {
   std::array<int32_t, kKeptPlaces> place;
+  std::array<bool, kKeptPlaces> restored{};  // by consumers; other roles see it only if they wait for it
   std::array<int32_t, kSlots> arrivals{};
   size_t next[kRoles] = {}, end[kRoles] = {};
   WorkerState() { place.fill(kNothing); }
@@ -75,7 +76,7 @@ class Simulation {
     const auto list = program_.list(worker, role);
     bool moved = false;
     while (state.next[r] < state.end[r] && may_run(worker, role, list[state.next[r]])) {
-      do_task(worker, state, list[state.next[r]]);
+      do_task(worker, role, state, list[state.next[r]]);
       ++state.next[r];
       moved = true;
     }
@@ -106,12 +107,18 @@ class Simulation {
       if (loads[i].stream_item == item) return true;
     return false;
   }
-  void do_task(int32_t worker, WorkerState& state, const TaskDesc& task) {
+  void do_task(int32_t worker, Role role, WorkerState& state, const TaskDesc& task) {
     const size_t number = static_cast<size_t>(&task - program_.tasks.data());
-    visit_places(task, false,
-                 [&](int32_t place) { log_.reads[number].push_back(state.place[static_cast<size_t>(place)]); });
-    visit_places(task, true,
-                 [&](int32_t place) { state.place[static_cast<size_t>(place)] = static_cast<int32_t>(number); });
+    const bool sees =
+        role == Role::kConsumer || (segment_ != nullptr && (segment_->waiting >> static_cast<int32_t>(role) & 1) != 0);
+    visit_places(task, false, [&](int32_t place) {
+      const size_t p = static_cast<size_t>(place);
+      log_.reads[number].push_back(state.restored[p] && !sees ? kNothing : state.place[p]);
+    });
+    visit_places(task, true, [&](int32_t place) {
+      state.place[static_cast<size_t>(place)] = static_cast<int32_t>(number);
+      state.restored[static_cast<size_t>(place)] = false;
+    });
     if (task.arrive >= 0) ++state.arrivals[static_cast<size_t>(task.arrive)];
     if (task.publish.hop >= 0) log_.published[{task.publish.hop, task.publish.use}].insert(worker);
   }
@@ -144,13 +151,17 @@ Log run_cut(const Program& program, const std::vector<Segment>& segments, Prng& 
     std::vector<WorkerState> workers(kept.size());
     for (size_t w = 0; w < workers.size(); ++w) {
       for (size_t place = 0; place < kKeptPlaces; ++place)
-        if (segment.restored >> place & 1) workers[w].place[place] = kept[w].place[place];
+        if (segment.restored >> place & 1) {
+          workers[w].place[place] = kept[w].place[place];
+          workers[w].restored[place] = true;
+        }
       for (size_t r = 0; r < kRoles; ++r) {
         workers[w].next[r] = static_cast<size_t>(segment.tasks[r].first);
         workers[w].end[r] = static_cast<size_t>(segment.tasks[r].end());
       }
     }
-    const Log before = log;
+    Log before;
+    before.published = log.published;
     EXPECT_EQ(Simulation(program, workers, log, prng).run(&before, &segment), "") << "segment " << s;
     for (size_t w = 0; w < workers.size(); ++w)
       for (size_t place = 0; place < kKeptPlaces; ++place)

@@ -39,7 +39,7 @@ BOREAS_DEVICE void run_segment(const StepParams& params, const SegmentParams& se
   } else if (warp < kConsumerWarps + kMessengerWarps) {
     registers_increase<kMessengerRegisters>();
     Worker<C> w(params, Role::kMessenger, own);
-    restore_kept(w);
+    wait_for_kept(w, Role::kMessenger);
     run_role<C, Role::kMessenger>(w);
     named_barrier(kMessengersMeet, kMessengerThreads);
     save_kept<kMessengerThreads>(w, Role::kMessenger, w.messenger_thread());
@@ -54,7 +54,7 @@ BOREAS_DEVICE void run_segment(const StepParams& params, const SegmentParams& se
       Worker<C> w(params, Role::kRouter, own);
       if (segment.pools != 0) list_pages(w);
       fetch_next_tasks(w);
-      wait_for_kept(w);
+      wait_for_kept(w, Role::kRouter);
       run_role<C, Role::kRouter>(w);
       save_kept<32>(w, Role::kRouter, w.lane());
     } else if (warp == kArrivalWarp) {
