@@ -59,9 +59,11 @@ BOREAS_DEVICE void restore_kept(const Worker<C>& w) {
   wait_phase(w.params, w.at, kept_ready(w), 0, kWaitBarrier, -1);
 }
 
-// By thread `thread` of the `kThreadsOf` of a role, all of whose tasks are done.
+// By the `kThreadsOf` threads of a role, a power of two, all of whose tasks are done.
 template <int32_t kThreadsOf, class C>
-BOREAS_DEVICE void save_kept(const Worker<C>& w, Role role, int32_t thread) {
+BOREAS_DEVICE void save_kept(Worker<C>& w, Role role) {
+  w.forget();  // or what it needs would be in registers all the time
+  const int32_t thread = w.thread & (kThreadsOf - 1);
   const SegmentParams& segment = *w.tasks.segment;
   uint8_t* kept = kept_memory(w);
   BOREAS_NO_UNROLL

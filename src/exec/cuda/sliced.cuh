@@ -35,14 +35,14 @@ BOREAS_DEVICE void run_segment(const StepParams& params, const SegmentParams& se
     if (segment.pools != 0) wait_for_pages(w);
     run_consumer(w);
     named_barrier(kConsumersMeet, kConsumerThreads);
-    save_kept<kConsumerThreads>(w, Role::kConsumer, w.consumer_thread());
+    save_kept<kConsumerThreads>(w, Role::kConsumer);
   } else if (warp < kConsumerWarps + kMessengerWarps) {
     registers_increase<kMessengerRegisters>();
     Worker<C> w(params, Role::kMessenger, own);
     wait_for_kept(w, Role::kMessenger);
     run_role<C, Role::kMessenger>(w);
     named_barrier(kMessengersMeet, kMessengerThreads);
-    save_kept<kMessengerThreads>(w, Role::kMessenger, w.messenger_thread());
+    save_kept<kMessengerThreads>(w, Role::kMessenger);
   } else {
     registers_decrease<kHelperRegisters>();
     const int32_t producer = warp - kConsumerWarps - kMessengerWarps;
@@ -56,7 +56,7 @@ BOREAS_DEVICE void run_segment(const StepParams& params, const SegmentParams& se
       fetch_next_tasks(w);
       wait_for_kept(w, Role::kRouter);
       run_role<C, Role::kRouter>(w);
-      save_kept<32>(w, Role::kRouter, w.lane());
+      save_kept<32>(w, Role::kRouter);
     } else if (warp == kArrivalWarp) {
       Worker<C> w(params, Role::kProducer, own);
       if (segment.pools != 0) wait_for_pages(w);
