@@ -1,6 +1,7 @@
 // boreas bench: decode figures of an executor (the other benches have files of their own), one JSON line a run. Warm-up
 // first, medians of several runs, and the bytes behind every percentage: what a step really read, and the machine's
 // read bandwidth measured in the same process.
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 
@@ -19,8 +20,24 @@
 namespace boreas {
 namespace {
 
+// How a GPU runs the step. An arm of comparison whose share of the limit at one row is below tuned_percent has not been
+// worked on enough to say anything about the megakernel.
+struct ArmName {
+  const char* name;
+  CudaArm arm;
+  double tuned_percent;
+};
+constexpr ArmName kArms[] = {{"megakernel", CudaArm::kMegakernel, 0},
+                             {"graph", CudaArm::kGraph, 45},
+                             {"dependent", CudaArm::kDependentLaunch, 55}};
+
+const ArmName& arm_of(CudaArm arm) {
+  return *std::find_if(std::begin(kArms), std::end(kArms), [arm](const ArmName& each) { return each.arm == arm; });
+}
+
 struct BenchFlags {
   DecodeSetup setup;
+  std::string arm = "megakernel", cut = "levels";
   std::vector<int32_t> batches{1}, contexts{128};  // decode: every pair is a run
   int32_t runs = 5;
   std::string results_dir;
@@ -35,8 +52,9 @@ double datasheet_gb_s(const std::string& device) {
 
 bool on_gpu(const BenchFlags& flags) { return flags.setup.device != "cpu"; }
 
-boost::json::object common_line(const BenchFlags& flags, const char* bench, const std::string& device) {
-  boost::json::object line = result_line(bench, on_gpu(flags) ? "megakernel" : "interpreter", device);
+boost::json::object common_line(const BenchFlags& flags, CudaArm arm, const char* bench, const std::string& device) {
+  boost::json::object line = result_line(bench, on_gpu(flags) ? arm_of(arm).name : "interpreter", device);
+  if (arm != CudaArm::kMegakernel) line["cut"] = flags.cut;
   line["model_shape"] = flags.setup.model.empty() ? flags.setup.model_shape + " (dummy weights)" : flags.setup.model;
   line["dtype"] = "bf16";
   return line;
@@ -69,7 +87,7 @@ Result<boost::json::object> run_decode(const BenchFlags& flags, const DecodeSetu
   ASSIGN_OR_RETURN(const ReadBandwidth read, read_bandwidth(flags));
   const double datasheet = on_gpu(flags) ? datasheet_gb_s(device) : 0;
   const Spread speed = spread_of(tok_s);
-  boost::json::object line = common_line(flags, "decode", device);
+  boost::json::object line = common_line(flags, setup.arm, "decode", device);
   line["batch"] = setup.batch;
   line["same_token"] = setup.same_token;
   line["context"] = setup.context;
@@ -93,24 +111,46 @@ Result<boost::json::object> run_decode(const BenchFlags& flags, const DecodeSetu
 
 double number(const boost::json::object& line, const char* key) { return line.at(key).to_number<double>(); }
 
+// Of one row: more rows say nothing about how well an arm is tuned.
+bool is_untuned(const boost::json::object& line) {
+  const std::string name(line.at("arm").as_string());
+  const auto arm =
+      std::find_if(std::begin(kArms), std::end(kArms), [&](const ArmName& each) { return each.name == name; });
+  return arm != std::end(kArms) && number(line, "batch") == 1 && number(line, "percent_of_limit") < arm->tuned_percent;
+}
+
+void print_table(const std::vector<boost::json::object>& lines) {
+  std::printf("\n%12s %7s %9s %10s %10s %8s %10s %12s %10s\n", "arm", "batch", "context", "tok/s", "step, us", "GB",
+              "experts", "read, GB/s", "of limit");
+  for (const boost::json::object& line : lines)
+    std::printf("%12s %7.0f %9.0f %10.1f %10.1f %8.2f %10.0f %12.0f %8.1f %%%s\n", line.at("arm").as_string().c_str(),
+                number(line, "batch"), number(line, "context"), number(line, "tok_s"), number(line, "step_us"),
+                number(line, "bytes_per_step") / 1e9, number(line, "distinct_experts"), number(line, "read_gb_s"),
+                number(line, "percent_of_limit"), is_untuned(line) ? "  untuned: no gain counts against it" : "");
+}
+
 Status run_decodes(const BenchFlags& flags) {
+  std::vector<CudaArm> arms;
+  for (const ArmName& arm : kArms)
+    if (flags.arm == arm.name || flags.arm == "all") arms.push_back(arm.arm);
+  if (!on_gpu(flags)) {
+    if (flags.arm != "megakernel") return Error{"--arm " + flags.arm + " needs a GPU: give --device cuda"};
+    arms.resize(1);
+  }
   std::vector<boost::json::object> lines;
   for (int32_t context : flags.contexts) {
     for (int32_t batch : flags.batches) {
-      DecodeSetup setup = flags.setup;
-      setup.batch = batch;
-      setup.context = context;
-      ASSIGN_OR_RETURN(lines.emplace_back(), run_decode(flags, setup));
+      for (CudaArm arm : arms) {
+        DecodeSetup setup = flags.setup;
+        setup.batch = batch;
+        setup.context = context;
+        setup.arm = arm;
+        setup.cut = flags.cut == "ops" ? KernelCut::kOps : KernelCut::kLevels;
+        ASSIGN_OR_RETURN(lines.emplace_back(), run_decode(flags, setup));
+      }
     }
   }
-  if (lines.size() == 1) return Ok{};
-  std::printf("\n%7s %9s %10s %10s %8s %10s %12s %10s\n", "batch", "context", "tok/s", "step, us", "GB", "experts",
-              "read, GB/s", "of limit");
-  for (const boost::json::object& line : lines)
-    std::printf("%7.0f %9.0f %10.1f %10.1f %8.2f %10.0f %12.0f %8.1f %%\n", number(line, "batch"),
-                number(line, "context"), number(line, "tok_s"), number(line, "step_us"),
-                number(line, "bytes_per_step") / 1e9, number(line, "distinct_experts"), number(line, "read_gb_s"),
-                number(line, "percent_of_limit"));
+  if (lines.size() > 1 || arms.front() != CudaArm::kMegakernel) print_table(lines);
   return Ok{};
 }
 
@@ -150,6 +190,18 @@ void add_bench_command(Command app, int& exit_code) {
       .separated_by(',')
       .show_default();
   decode.add_option("--steps", flags->setup.steps, "tokens a row and run").between(1, 100000).show_default();
+  decode
+      .add_option(
+          "--arm", flags->arm,
+          "on a GPU: the megakernel, or for comparison the same tasks as several kernels in a CUDA graph, plain "
+          "or each begun before the last is done (dependent launch): megakernel, graph, dependent or all")
+      .one_of({"megakernel", "graph", "dependent", "all"})
+      .show_default();
+  decode
+      .add_option("--cut", flags->cut,
+                  "where those kernels are cut: levels, only where workers wait for each other, or ops, one an op")
+      .one_of({"levels", "ops"})
+      .show_default();
   decode.add_flag("--same-token", flags->setup.same_token,
                   "all rows start from one token and seed, so that they hit the same experts");
   decode.callback([=] { finish(run_decodes(*flags)); });

@@ -73,6 +73,8 @@ Result<DecodeStack> make_decode_stack(const DecodeSetup& setup, int32_t position
   options.pages_full = pages * setup.batch;
   options.pages_sliding = sliding * setup.batch;
   options.tokens_max = std::max({positions, setup.batch, setup.tokens_max});
+  options.arm = setup.arm;
+  options.cut = setup.cut;
   options.trace = setup.trace;
   options.live_tuning = setup.tuning;
   ASSIGN_OR_RETURN(stack.executor, make_cuda_executor(stack.model, options));

@@ -26,8 +26,10 @@ struct DecodeSetup {
   int32_t steps = 16;      // of a run
   int32_t tokens_max = 0;  // of one plan, where that is more than the positions
   bool same_token = false;
-  float temperature = 1, top_p = 1;  // of every row's sampling; temperature 0: greedy
-  cuda::TraceSink trace;             // GPU
+  float temperature = 1, top_p = 1;    // of every row's sampling; temperature 0: greedy
+  CudaArm arm = CudaArm::kMegakernel;  // GPU
+  KernelCut cut = KernelCut::kLevels;
+  cuda::TraceSink trace;
   std::shared_ptr<const cuda::CudaTuning> tuning;
 };
 

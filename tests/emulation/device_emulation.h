@@ -42,16 +42,16 @@ inline void count_poll(uint32_t patience, Primitive at, const Where& where) {
 }
 
 // The bytes at an address that a load (or store) may touch. Of every word that is loaded somebody must have written a
-// part; the rest may be padding and holds 0xff.
+// part, unless it is only `moved`; the rest may be padding and holds 0xff.
 template <uint32_t kBytes>
-inline uint8_t* shared_bytes_at(uint32_t address, bool load, const Where& where) {
+inline uint8_t* shared_bytes_at(uint32_t address, bool load, const Where& where, bool moved = false) {
   touch(where);
   const Block& block = *current->block;
   bool allowed = address % kBytes == 0 && address < block.shared_bytes && kBytes <= block.shared_bytes - address;
   for (uint32_t i = 0; allowed && i < kBytes; i += 4) {
     uint32_t shadow = 0;
     std::memcpy(&shadow, block.shadow + address + i, kBytes < 4 ? kBytes : 4);
-    allowed = (shadow & kHandsOff) == 0 && (!load || shadow != 0 || !grid->options.check_shared);
+    allowed = (shadow & kHandsOff) == 0 && (!load || moved || shadow != 0 || !grid->options.check_shared);
   }
   if (!allowed) bad_shared_access(address, kBytes, load ? "load" : "store", where);
   if (block.races != nullptr) check_race(address, kBytes, load, where);
@@ -205,6 +205,37 @@ inline void bulk_copy(uint32_t to, const void* from, uint32_t bytes, uint32_t ba
   emulation::issue_copy({emulation::current->block, from, to, bytes, barrier}, where);
 }
 inline void fence_async_proxy() {}
+
+// ---- from kernel to kernel of a step cut into several: here one begins when the one before is done, and copies to
+// shared memory are done at once.
+inline void launch_dependents() {}
+inline void dependency_wait() {}
+template <uint32_t kBytes>
+inline void copy_to_shared(uint32_t to, const void* from, const Where& where) {
+  emulation::check_memory(from, kBytes, "copy to shared memory", where);
+  emulation::store_shared<kBytes>(to, from, where);
+}
+template <uint32_t kBytes>
+inline void copy_from_shared(void* to, uint32_t from, const Where& where) {
+  emulation::check_memory(to, kBytes, "copy from shared memory", where);
+  std::memcpy(to, emulation::shared_bytes_at<kBytes>(from, true, where, true), kBytes);
+}
+inline void copy_16_to_shared(uint32_t to, const void* from, Where where = Where::here()) {
+  copy_to_shared<16>(to, from, where);
+}
+inline void copies_done() {}
+inline void copy_4_to_shared(uint32_t to, const void* from, Where where = Where::here()) {
+  copy_to_shared<4>(to, from, where);
+}
+inline void copy_16_from_shared(void* to, uint32_t from, Where where = Where::here()) {
+  copy_from_shared<16>(to, from, where);
+}
+inline void copy_4_from_shared(void* to, uint32_t from, Where where = Where::here()) {
+  copy_from_shared<4>(to, from, where);
+}
+inline void prefetch_l2(const void* from, Where where = Where::here()) {
+  emulation::check_memory(from, 1, "prefetch", where);
+}
 
 // ---- hop words
 inline void store_word(Word* to, uint32_t a, uint32_t b, uint32_t c, uint32_t epoch, Where where = Where::here()) {

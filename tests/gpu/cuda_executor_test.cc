@@ -133,6 +133,55 @@ TEST_F(OnGpu, DrawsAreTheHosts) {
   }
 }
 
+// Steps cut into kernels give the megakernel's bits, alone and side by side, drawn by the host from all logits and by
+// the device.
+TEST_F(OnGpu, ArmsOfComparisonGiveTheMegakernelsBits) {
+  const auto model = golden_model();
+  ASSERT_TRUE(model);
+  std::vector<Sequence> sequences;
+  for (int32_t slot = 0; slot < 5; ++slot) {
+    sequences.push_back(sequence_of(slot, some_tokens(3 + 29 * slot, static_cast<uint32_t>(slot), 512), 6 * slot));
+    SamplingParams& params = sequences.back().sampling;
+    params.temperature = slot == 0 ? 0.0f : 0.8f;
+    params.seed = 70 + static_cast<uint64_t>(slot);
+    if (slot == 2) params.top_p = 0.3f;
+    if (slot == 3) params.top_k = 2;
+  }
+  struct Run {
+    std::vector<Decoded> alone, together, drawn;
+  };
+  const auto run = [&](CudaArm arm, KernelCut cut, Run& out) {
+    CudaExecutorOptions options;
+    options.arm = arm;
+    options.cut = cut;
+    auto executor = on_gpu(model, options);
+    ASSERT_TRUE(executor);
+    out.alone = decode(*executor, {sequences[4]}, 40, true);
+    out.together = decode(*executor, sequences, 40, true);
+    out.drawn = decode(*executor, sequences, 40, false);
+  };
+  const auto expect_equal = [](const std::vector<Decoded>& a, const std::vector<Decoded>& b, const std::string& what) {
+    ASSERT_EQ(a.size(), b.size()) << what;
+    for (size_t i = 0; i < a.size(); ++i) {
+      EXPECT_EQ(a[i].tokens, b[i].tokens) << what << ", sequence " << i;
+      EXPECT_EQ(a[i].logprobs, b[i].logprobs) << what << ", sequence " << i;
+    }
+  };
+  Run whole;
+  run(CudaArm::kMegakernel, KernelCut::kLevels, whole);
+  for (const CudaArm arm : {CudaArm::kGraph, CudaArm::kDependentLaunch}) {
+    for (const KernelCut cut : {KernelCut::kLevels, KernelCut::kOps}) {
+      Run pieces;
+      run(arm, cut, pieces);
+      const std::string what = std::string(arm == CudaArm::kGraph ? "graph" : "dependent launch") +
+                               (cut == KernelCut::kOps ? " by op" : " by level");
+      expect_equal(pieces.alone, whole.alone, what + ", alone");
+      expect_equal(pieces.together, whole.together, what + ", together");
+      expect_equal(pieces.drawn, whole.drawn, what + ", drawn");
+    }
+  }
+}
+
 TEST_F(OnGpu, RandomDelaysChangeNothing) {
   const auto model = golden_model();
   ASSERT_TRUE(model);

@@ -17,6 +17,7 @@
 #include "exec/cuda/prefill/cuda_kernels.h"
 #include "exec/cuda/relay.h"
 #include "exec/cuda/staging.h"
+#include "exec/cuda/step_graphs.h"
 
 namespace boreas::cuda {
 namespace {
@@ -50,6 +51,7 @@ class CudaDevice final : public Device {
     if (stream_ == nullptr) return;
     bind();
     cudaStreamSynchronize(stream_);
+    graphs_.clear();
     for (cudaEvent_t event : events_)
       if (event != nullptr) cudaEventDestroy(event);
     for (void* memory : device_memory_) cudaFree(memory);
@@ -178,12 +180,13 @@ class CudaDevice final : public Device {
     const size_t bytes = std::min({memory.bytes, cached_bytes_max_, window_bytes_max_});
     if (bytes == 0) return Ok{};  // a device that cannot: only slower
     RETURN_IF_CUDA_ERROR(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, bytes));
+    window_.base_ptr = memory.device;
+    window_.num_bytes = bytes;
+    window_.hitRatio = 1.0f;
+    window_.hitProp = cudaAccessPropertyPersisting;
+    window_.missProp = cudaAccessPropertyStreaming;
     cudaLaunchAttributeValue value{};
-    value.accessPolicyWindow.base_ptr = memory.device;
-    value.accessPolicyWindow.num_bytes = bytes;
-    value.accessPolicyWindow.hitRatio = 1.0f;
-    value.accessPolicyWindow.hitProp = cudaAccessPropertyPersisting;
-    value.accessPolicyWindow.missProp = cudaAccessPropertyStreaming;
+    value.accessPolicyWindow = window_;
     RETURN_IF_CUDA_ERROR(cudaStreamSetAttribute(stream_, cudaLaunchAttributeAccessPolicyWindow, &value));
     return Ok{};
   }
@@ -202,11 +205,8 @@ class CudaDevice final : public Device {
   Status launch_step(const std::string& shape_name, int32_t workers, size_t shared_bytes,
                      const StepParams& params) override {
     bind();
-    const auto is_wanted = [&](const MegakernelEntry& entry) {
-      return entry.shape == shape_name && entry.workers == workers;
-    };
-    const auto found = std::find_if(kernels_.begin(), kernels_.end(), is_wanted);
-    if (found == kernels_.end())
+    const MegakernelEntry* found = find_kernels(shape_name, workers);
+    if (found == nullptr)
       return Error{"this build has no kernel for shape " + shape_name + " on " + std::to_string(workers) + " workers"};
     const void* kernel = (params.task_times == nullptr ? found->plain : found->traced).of(params.rows);
     RETURN_IF_ERROR(prepare(*found, kernel, shared_bytes));
@@ -217,6 +217,25 @@ class CudaDevice final : public Device {
     config.stream = stream_;
     void* arguments[] = {const_cast<StepParams*>(&params)};
     RETURN_IF_CUDA_ERROR(cudaLaunchKernelExC(&config, kernel, arguments));
+    return Ok{};
+  }
+
+  Status launch_segments(const std::string& shape_name, int32_t workers, size_t shared_bytes, const StepParams& params,
+                         std::span<const SegmentParams> segments, bool dependent) override {
+    bind();
+    const MegakernelEntry* found = find_kernels(shape_name, workers);
+    const SlicedKernel sliced = found != nullptr ? found->sliced_of(params.rows) : SlicedKernel{};
+    if (sliced.kernel == nullptr)
+      return Error{"this build has no kernels of the comparison arms for shape " + shape_name + " on " +
+                       std::to_string(workers) + " workers; only the megakernel runs it",
+                   "arm"};
+    RETURN_IF_ERROR(prepare(*found, sliced.kernel, shared_bytes));
+    Staging::Piece piece;
+    RETURN_IF_CUDA_ERROR(staging_.take(sizeof(StepParams), stream_, piece));
+    std::memcpy(piece.host, &params, sizeof(StepParams));
+    RETURN_IF_CUDA_ERROR(
+        cudaMemcpyToSymbolAsync(sliced.step, piece.host, sizeof(StepParams), 0, cudaMemcpyHostToDevice, stream_));
+    RETURN_IF_CUDA_ERROR(graphs_.launch({sliced.kernel, workers, shared_bytes, segments, dependent, window_}, stream_));
     return Ok{};
   }
 
@@ -289,6 +308,13 @@ class CudaDevice final : public Device {
     return Ok{};
   }
 
+  // Null: this build has none.
+  const MegakernelEntry* find_kernels(const std::string& shape_name, int32_t workers) const {
+    for (const MegakernelEntry& entry : kernels_)
+      if (entry.shape == shape_name && entry.workers == workers) return &entry;
+    return nullptr;
+  }
+
   // Once a kernel and size: more shared memory than the default, and all blocks at the same time, or the step would
   // wait for blocks that never start.
   Status prepare(const MegakernelEntry& entry, const void* kernel, size_t shared_bytes) {
@@ -349,6 +375,8 @@ class CudaDevice final : public Device {
   cudaStream_t stream_ = nullptr;
   cudaEvent_t events_[kEventsMax] = {};
   Staging staging_;
+  StepGraphs graphs_;
+  cudaAccessPolicyWindow window_{};  // of keep_cached(); kernels in graphs are told one by one
   std::vector<void*> device_memory_, host_memory_;
   std::map<const void*, size_t> prepared_;  // kernels and the shared memory they may have
 };

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "exec/cuda/arm.h"
 #include "exec/cuda/trace.h"
 #include "exec/cuda/tuning.h"
 #include "exec/executor.h"
@@ -29,6 +30,9 @@ struct CudaExecutorOptions {
   // Called when all memory is allocated, before weights are read.
   std::function<void(const ExecutorInfo&)> planned;
   LoadProgress progress;  // of the weights
+  // How decode steps run: the megakernel, or what it is compared with, which gives the same bits and knows no traces.
+  CudaArm arm = CudaArm::kMegakernel;
+  KernelCut cut = KernelCut::kLevels;
   // Called when a launch is done with when its tasks ran. Launches then run one at a time.
   cuda::TraceSink trace;
   cuda::CudaTuning tuning;

@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "exec/cuda/prefill/kernels.h"
+#include "exec/cuda/segment_params.h"
 #include "exec/cuda/step_params.h"
 #include "exec/cuda/weight_layout.h"
 #include "model/model.h"
@@ -66,6 +67,15 @@ class Device {
   // build, or its blocks cannot all run at the same time.
   virtual Status launch_step(const std::string& shape_name, int32_t workers, size_t shared_bytes,
                              const StepParams& params) = 0;
+
+  // The same step as one kernel a segment, in order (segments.h); dependent: each begins while the one before still
+  // runs. A program's segments stay where they are and as they are: a device may prepare them once. Error: this build
+  // has no such kernels for the shape.
+  virtual Status launch_segments(const std::string& shape_name, int32_t /*workers*/, size_t /*shared_bytes*/,
+                                 const StepParams& /*params*/, std::span<const SegmentParams> /*segments*/,
+                                 bool /*dependent*/) {
+    return Error{"this device runs no step of shape " + shape_name + " as several kernels"};
+  }
 
   // For prompts (prefill/), over weights that lie as row_places(config, workers, ..) says; must not outlive the device.
   // Null: this device has none. Error: a shape that they cannot take, no memory.

@@ -51,6 +51,8 @@ class DeviceExecutor final : public Executor {
       : device_(std::move(device)), options_(options) {}
 
   Status init(const DeviceSpec& spec, std::span<const CompiledShape> shapes, const Model& model) {
+    if (options_.trace && options_.arm != CudaArm::kMegakernel)
+      return Error{"only the megakernel writes down when its tasks ran; trace it without another arm", "arm"};
     config_ = model.config();
     ASSIGN_OR_RETURN(shape_, find_shape(config_, spec.workers, shapes));
     if (spec.workers > device_->processors())
@@ -132,6 +134,7 @@ class DeviceExecutor final : public Executor {
     programs_ = std::move(plan.programs);
     RETURN_IF_ERROR(programs_.upload(*device_));
     ASSIGN_OR_RETURN(memory_, allocate_memory(*device_, config_, shape_, plan.fixed, plan.pools));
+    programs_.set_kept(memory_.kept.device);
     page_tables_ = std::move(plan.page_tables);
     page_tables_.set_memory(memory_.page_tables.device);
     params_.worker_times = reinterpret_cast<WorkerTimes*>(memory_.worker_times.device);
@@ -236,7 +239,7 @@ class DeviceExecutor final : public Executor {
     launch.place = static_cast<int32_t>(launch_count_++ % kLaunchesMax);
     if (launch.plan.rows > 0) {
       const size_t shared_bytes = fill_step(launch);
-      RETURN_IF_ERROR(device_->launch_step(shape_.name, shape_.workers, shared_bytes, params_));
+      RETURN_IF_ERROR(launch_step(launch.plan.rows, shared_bytes));
     }
     if (launch.plan.wants_logits) {
       launch.logits_place = static_cast<int32_t>(logits_count_++ % kHostLogitsMax);
@@ -247,6 +250,13 @@ class DeviceExecutor final : public Executor {
     if (params_.task_times != nullptr && launch.plan.rows > 0) RETURN_IF_ERROR(trace_launch(launch));
     launches_.push_back(std::move(launch));
     return Ok{};
+  }
+
+  Status launch_step(int32_t rows, size_t shared_bytes) {
+    if (options_.arm == CudaArm::kMegakernel)
+      return device_->launch_step(shape_.name, shape_.workers, shared_bytes, params_);
+    return device_->launch_segments(shape_.name, shape_.workers, shared_bytes, params_, programs_.segments_of(rows),
+                                    options_.arm == CudaArm::kDependentLaunch);
   }
 
   // ---- traces
@@ -272,7 +282,8 @@ class DeviceExecutor final : public Executor {
   size_t fill_step(const Launch& launch) {
     const CudaTuning& tuning = options_.live_tuning ? *options_.live_tuning : options_.tuning;
     const size_t shared_bytes = programs_.select(launch.plan.rows, tuning, params_);
-    std::copy(tuning.poll_delay.begin(), tuning.poll_delay.end(), params_.poll_delay);
+    if (options_.arm == CudaArm::kMegakernel)  // nobody waits for words of a kernel that is done
+      std::copy(tuning.poll_delay.begin(), tuning.poll_delay.end(), params_.poll_delay);
     params_.poll_pause = tuning.poll_pause;
     params_.task_times =
         options_.trace && tuning.traced ? reinterpret_cast<TaskTimes*>(memory_.task_times.device) : nullptr;

@@ -40,6 +40,7 @@ Result<ExecutorMemory> allocate_memory(Device& device, const ModelConfig& config
     RETURN_IF_ERROR(allocate(memory.task_times, fixed.task_times, "task times"));
     RETURN_IF_ERROR(allocate(memory.worker_times, fixed.worker_times, "worker times"));
   }
+  if (fixed.kept > 0) RETURN_IF_ERROR(allocate(memory.kept, fixed.kept, "what is kept between kernels"));
   const int64_t logits_row = int64_t{4} * config.vocab_size;
   ASSIGN_OR_RETURN(memory.outcomes,
                    device.allocate_mapped(bytes_of(kLaunchesMax * kRowsMax, sizeof(RowOutcome)), "outcomes"));

@@ -34,6 +34,7 @@ struct ExecutorMemory {
   DeviceMemory slot_tokens;        // [sequence slots] int32
   DeviceMemory page_tables;
   DeviceMemory task_times, worker_times;  // empty without a trace
+  DeviceMemory kept;                      // ProgramSet::kept_bytes(); empty for the megakernel
   DeviceMemory pages_full, pages_sliding;
   // Mapped.
   DeviceMemory outcomes;     // [kLaunchesMax, kRowsMax] RowOutcome
@@ -44,7 +45,7 @@ struct ExecutorMemory {
 // Bytes of what is neither pages nor programs nor prefill, each as ExecutorMemory has it.
 struct FixedBytes {
   int64_t weights = 0, norms = 0, hops = 0, logits = 0, slot_tokens = 0, page_tables = 0, task_times = 0,
-          worker_times = 0;
+          worker_times = 0, kept = 0;
 };
 
 Result<ExecutorMemory> allocate_memory(Device& device, const ModelConfig& config, const CompiledShape& shape,

@@ -24,17 +24,23 @@ namespace boreas::cuda {
 using HostPrefill = std::function<Result<std::unique_ptr<prefill::PrefillKernels>>(
     const ModelConfig& config, int32_t workers, std::function<Status(std::function<Status()>)> enqueue)>;
 
+// One segment of a step, of all workers.
+using HostSegmentKernel =
+    std::function<Status(size_t shared_bytes, const StepParams& params, const SegmentParams& segment)>;
+
 struct HostDeviceOptions {
   std::string name = "host memory";
   int32_t processors = 128;
   int64_t memory_bytes = int64_t{2} << 30;  // more than the plan keeps in reserve
   bool deferred = true;                     // false: everything is done at once
   HostPrefill prefill_kernels;              // none: prompts take the step's kernel
+  HostSegmentKernel segment_kernel;         // none: a step is one kernel
 };
 
 // What the tests look at; outlives the device, which the executor owns.
 struct HostDeviceLog {
   int64_t launches = 0;
+  int64_t segments = 0;  // of launches in segments
   int64_t copies_in = 0, bytes_in = 0;
   int64_t fills = 0;
   int64_t washes = 0;
@@ -131,6 +137,20 @@ class HostDevice final : public Device {
     log_->last_params = params;
     return enqueue([this, shape_name, workers, shared_bytes, copy = std::make_shared<StepParams>(params)] {
       return kernel_(shape_name, workers, shared_bytes, *copy);
+    });
+  }
+
+  Status launch_segments(const std::string& shape_name, int32_t workers, size_t shared_bytes, const StepParams& params,
+                         std::span<const SegmentParams> segments, bool dependent) override {
+    if (!options_.segment_kernel)
+      return Device::launch_segments(shape_name, workers, shared_bytes, params, segments, dependent);
+    ++log_->launches;
+    log_->segments += static_cast<int64_t>(segments.size());
+    log_->last_params = params;
+    return enqueue([this, shared_bytes, segments, copy = std::make_shared<StepParams>(params)]() -> Status {
+      for (const SegmentParams& segment : segments)
+        RETURN_IF_ERROR(options_.segment_kernel(shared_bytes, *copy, segment));
+      return Status(Ok{});
     });
   }
 

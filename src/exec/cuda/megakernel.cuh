@@ -3,6 +3,7 @@
 // list.
 #pragma once
 
+#include "exec/cuda/kept.cuh"
 #include "exec/cuda/ops/attention.cuh"
 #include "exec/cuda/ops/attention_merge.cuh"
 #include "exec/cuda/ops/down.cuh"
@@ -48,7 +49,7 @@ BOREAS_DEVICE void run_body(Worker<C>& w, const Task& task, Stream&... stream) {
 template <class C>
 BOREAS_DEVICE void run_consumer(Worker<C>& w) {
   StreamTaker stream(w.params);
-  TaskReader reader(w.params, w.worker(), Role::kConsumer, w.lane());
+  TaskReader reader = w.read_tasks(Role::kConsumer);
   for (Task task; reader.take(task);) {
     w.forget();
     w.at.begin_task(task.index);
@@ -59,14 +60,14 @@ BOREAS_DEVICE void run_consumer(Worker<C>& w) {
     w.at.mark(Moment::kDone);
     if (w.consumer_thread() == 0) w.at.record(w.params);
     const int32_t hop = task.publish().hop;
-    if (hop >= 0 && w.consumer_thread() == 0) w.announce(hop);
+    if (!C::kSliced && hop >= 0 && w.consumer_thread() == 0) w.announce(hop);
   }
 }
 
 // A role without a stream.
 template <class C, Role kRole>
 BOREAS_DEVICE void run_role(Worker<C>& w) {
-  TaskReader reader(w.params, w.worker(), kRole, w.lane());
+  TaskReader reader = w.read_tasks(kRole);
   for (Task task; reader.take(task);) {
     w.forget();
     w.at.begin_task(task.index);
@@ -85,11 +86,12 @@ BOREAS_DEVICE void run_producer(Worker<C>& w, int32_t index) {
   ProducerTurn turn(ring_shape(w.params), index);
   const uint64_t policy = evict_first_policy();
   int32_t chunks = 0;
-  TaskReader reader(w.params, w.worker(), Role::kProducer, w.lane());
+  TaskReader reader = w.read_tasks(Role::kProducer);
   for (Task task; reader.take(task);) {
     w.forget();
     w.at.begin_task(task.index);
     if (static_cast<Op>(task.op()) != Op::kLoad) continue;
+    if constexpr (C::kSliced) wait_for_route(w, task);
     w.wait_barriers(task);
     const StreamItem item = Load::item_of(w, task);
     w.at.mark(Moment::kPublished);
@@ -107,11 +109,12 @@ BOREAS_DEVICE void run_arrivals(Worker<C>& w) {
   using Load = Body<C, Op::kLoad>;
   ArrivalCounter counter(ring_shape(w.params));
   int32_t chunks = 0;
-  TaskReader reader(w.params, w.worker(), Role::kProducer, w.lane());
+  TaskReader reader = w.read_tasks(Role::kProducer);
   for (Task task; reader.take(task);) {
     w.forget();
     w.at.begin_task(task.index);
     if (static_cast<Op>(task.op()) != Op::kLoad) continue;
+    if constexpr (C::kSliced) wait_for_route(w, task);
     w.wait_barriers(task);
     w.at.mark(Moment::kReady);
     chunks += Load::item_of(w, task).chunks();
@@ -136,6 +139,8 @@ BOREAS_DEVICE void list_pages(Worker<C>& w) {
   const Range pieces = w.own_pieces();
   BOREAS_NO_UNROLL
   for (int32_t sliding = 0; sliding < 2; ++sliding) {
+    if constexpr (C::kSliced)
+      if ((w.tasks.segment->pools >> sliding & 1) == 0) continue;
     const uint32_t list = w.page_list(sliding != 0);
     int32_t end = 0;
     BOREAS_NO_UNROLL
@@ -173,7 +178,9 @@ BOREAS_DEVICE void prepare_barriers(const Worker<C>& w) {
   }
   for (int32_t i = 0; i < kSlots; ++i)
     mbarrier_init(w.scratch(&ScratchMap::slots) + i * kBarrierBytes, Worker<C>::slot_arrivals(i));
-  for (int32_t i = 0; i < kHops; ++i) mbarrier_init(w.scratch(&ScratchMap::published) + i * kBarrierBytes, 1);
+  if constexpr (C::kSliced) mbarrier_init(kept_ready(w), kConsumerWarps);
+  else
+    for (int32_t i = 0; i < kHops; ++i) mbarrier_init(w.scratch(&ScratchMap::published) + i * kBarrierBytes, 1);
   mbarrier_init(w.scratch(&ScratchMap::pages_ready), 1);
   store_shared_32(w.scratch(&ScratchMap::arrived), 0);
   store_shared_32(w.scratch(&ScratchMap::experts), 0);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -131,6 +132,7 @@ FixedBytes fixed_bytes(const ModelConfig& config, const CompiledShape& shape, co
   bytes.logits = int64_t{kRowsMax} * config.vocab_size * int64_t{sizeof(float)};
   bytes.slot_tokens = options.sequence_slots * int64_t{sizeof(int32_t)};
   bytes.page_tables = static_cast<int64_t>(page_table_bytes);
+  bytes.kept = programs.kept_bytes();
   if (options.trace) {
     bytes.task_times = static_cast<int64_t>(programs.tasks_max() * sizeof(TaskTimes));
     bytes.worker_times = shape.workers * static_cast<int64_t>(sizeof(WorkerTimes));
@@ -157,6 +159,7 @@ Shares shares_of(const ExecutorPlan& plan, const ModelConfig& config, bool with_
   use("hops", fixed.hops);
   use("logits, tokens, page tables", fixed.logits + fixed.slot_tokens + fixed.page_tables);
   use("traces", fixed.task_times + fixed.worker_times);
+  use("kept between kernels", fixed.kept);
   shares.left = memory_free - options.reserve_bytes;
   for (const MemoryUse& one : shares.uses) shares.left -= one.bytes;
   return shares;
@@ -241,7 +244,9 @@ Result<ExecutorPlan> plan_executor(const ModelConfig& config, const DeviceSpec& 
   plan.options.rows_max = std::min(options.rows_max, options.sequence_slots);
   const int32_t asked = options.context_max > 0 ? context_wanted(config, options) : 0;
   plan.layout = lay_out_weights(config);
-  ASSIGN_OR_RETURN(plan.programs, ProgramSet::compile(config, spec, shape, context_wanted(config, options)));
+  std::optional<KernelCut> cut;
+  if (options.arm != CudaArm::kMegakernel) cut = options.cut;
+  ASSIGN_OR_RETURN(plan.programs, ProgramSet::compile(config, spec, shape, context_wanted(config, options), cut));
   const int32_t context = plan.programs.context_max();
   if (options.context_max > context)
     return Error{"context_max is " + std::to_string(options.context_max) + ", the kernel's page lists hold at most " +

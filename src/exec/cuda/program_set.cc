@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "exec/cuda/segments.h"
 #include "exec/cuda/weight_layout.h"
 
 namespace boreas::cuda {
@@ -74,11 +75,12 @@ Status ProgramSet::shorten_lists(const ModelConfig& config, const CompiledShape&
 }
 
 Result<ProgramSet> ProgramSet::compile(const ModelConfig& config, const DeviceSpec& machine, const CompiledShape& shape,
-                                       int32_t context_max) {
+                                       int32_t context_max, std::optional<KernelCut> cut) {
   DeviceSpec spec = machine;
   spec.ring_chunks_max = std::min(spec.ring_chunks_max, kStagesMax);
   ProgramSet set;
   set.context_max_ = context_max;
+  set.workers_ = shape.workers;
   set.lists_ = page_list_sizes(config, shape.workers, context_max);
   std::vector<Program> programs;
   for (int32_t rows = 1; rows <= kRowsMax; ++rows) {
@@ -101,6 +103,10 @@ Result<ProgramSet> ProgramSet::compile(const ModelConfig& config, const DeviceSp
     Entry entry = set.lay_out(program, shape, true);
     entry.tasks = append(program.tasks);
     entry.list_first = append(program.list_first);
+    if (cut) {
+      ASSIGN_OR_RETURN(const std::vector<Segment> segments, cut_into_segments(program, *cut));
+      entry.segments = segment_params(program, segments, entry.slot_offset, entry.scratch);
+    }
     set.entries_.push_back(entry);
   }
   set.bytes_ = static_cast<int64_t>(set.image_.size());
@@ -125,6 +131,18 @@ size_t ProgramSet::tasks_max() const {
   size_t most = 0;
   for (const Entry& entry : entries_) most = std::max(most, entry.task_count);
   return most;
+}
+
+int64_t ProgramSet::kept_bytes() const {
+  int64_t most = 0;
+  for (const Entry& entry : entries_)
+    if (!entry.segments.empty()) most = std::max(most, int64_t{entry.segments.front().kept_bytes} * workers_);
+  return most;
+}
+
+void ProgramSet::set_kept(std::byte* device) {
+  for (Entry& entry : entries_)
+    for (SegmentParams& segment : entry.segments) segment.kept = reinterpret_cast<uint8_t*>(device);
 }
 
 size_t ProgramSet::select(int32_t rows, const CudaTuning& tuning, StepParams& params) const {

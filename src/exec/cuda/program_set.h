@@ -4,9 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "exec/cuda/arm.h"
 #include "exec/cuda/compiled_shape.h"
 #include "exec/cuda/device.h"
 #include "exec/cuda/tuning.h"
@@ -24,9 +26,9 @@ PageListSizes page_list_sizes(const ModelConfig& config, int32_t workers, int32_
 class ProgramSet {
  public:
   // context_max: the longest that is wanted; the lists of page ids in shared memory may allow less. Error: a program
-  // that does not verify or leaves no room for any list.
+  // that does not verify or leaves no room for any list. cut: for launches in segments.
   static Result<ProgramSet> compile(const ModelConfig& config, const DeviceSpec& spec, const CompiledShape& shape,
-                                    int32_t context_max);
+                                    int32_t context_max, std::optional<KernelCut> cut = std::nullopt);
   int64_t bytes() const { return bytes_; }  // on the device
   // Once, before select(). Error: no device memory.
   Status upload(Device& device);
@@ -36,6 +38,10 @@ class ProgramSet {
   int32_t rows_max_of(int32_t rows) const { return entry_of(rows).rows_max; }  // of the program that so many rows run
   size_t tasks_of(int32_t rows) const { return entry_of(rows).task_count; }
   size_t tasks_max() const;
+  // ---- with a cut
+  int64_t kept_bytes() const;        // of device memory that segments need, for all workers of any program
+  void set_kept(std::byte* device);  // that memory
+  std::span<const SegmentParams> segments_of(int32_t rows) const { return entry_of(rows).segments; }
   // The program's part of the parameters, for a launch of so many rows; returns the bytes of shared memory.
   size_t select(int32_t rows, const CudaTuning& tuning, StepParams& params) const;
 
@@ -49,6 +55,7 @@ class ProgramSet {
     ScratchMap scratch{};
     int32_t ring_chunks = 0, producers = 0;
     size_t shared_bytes = 0;
+    std::vector<SegmentParams> segments;  // empty without a cut
   };
   const Entry& entry_of(int32_t rows) const;
   // spares: what is left of a block's shared memory becomes room for partial sums.
@@ -62,6 +69,7 @@ class ProgramSet {
   uint32_t hop_uses_[kHops] = {};
   PageListSizes lists_;
   int32_t context_max_ = 0;
+  int32_t workers_ = 0;
 };
 
 }  // namespace boreas::cuda

@@ -169,6 +169,32 @@ BOREAS_DEVICE void bulk_copy(uint32_t to, const void* from, uint32_t bytes, uint
 // Orders earlier reads and writes of shared memory before later bulk copies into it.
 BOREAS_DEVICE void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
+// ---- from kernel to kernel of a step cut into several (sliced.cuh)
+// Lets the next kernel begin where this one leaves room; only what it does after its dependency_wait() comes later.
+BOREAS_DEVICE void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+// Until the kernels before are done and what they wrote is there; at once unless this one began early.
+BOREAS_DEVICE void dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+// 16 bytes to shared memory, not waited for; copies_done() waits for all of this thread's.
+BOREAS_DEVICE void copy_16_to_shared(uint32_t to, const void* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+BOREAS_DEVICE void copies_done() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+BOREAS_DEVICE void copy_4_to_shared(uint32_t to, const void* from) {
+  uint32_t value;
+  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+  store_shared_32(to, value);
+}
+// Bytes as they are, also such as nobody has written.
+BOREAS_DEVICE void copy_16_from_shared(void* to, uint32_t from) {
+  const Vec4 v = load_shared_128(from);
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
+BOREAS_DEVICE void copy_4_from_shared(void* to, uint32_t from) {
+  asm volatile("st.global.u32 [%0], %1;" ::"l"(to), "r"(load_shared_32(from)) : "memory");
+}
+// Into L2, if it is not there yet.
+BOREAS_DEVICE void prefetch_l2(const void* from) { asm volatile("prefetch.global.L2 [%0];" ::"l"(from)); }
+
 // ---- hop words: one access of 16 bytes, not torn (measured; checked at start-up)
 BOREAS_DEVICE void store_word(Word* to, uint32_t a, uint32_t b, uint32_t c, uint32_t epoch) {
   const uint64_t low = a | static_cast<uint64_t>(b) << 32, high = c | static_cast<uint64_t>(epoch) << 32;

@@ -68,6 +68,7 @@ struct Cut : Shape {
   static constexpr bool kTraced = false;
   static constexpr bool kProbed = false;
   static constexpr bool kOneRow = false;
+  static constexpr bool kSliced = false;
   static constexpr int32_t kQueries = S::kQueryHeads / S::kKvHeads;  // per KV head
   static constexpr int32_t kQueryWidth = S::kQueryHeads * kHeadDim;
   static constexpr int32_t kHeadQueryWidth = kQueries * kHeadDim;
@@ -185,6 +186,11 @@ struct Traced : Cut {
 template <class Cut>
 struct OneRow : Cut {
   static constexpr bool kOneRow = true;
+};
+// The same, for the kernels of the comparison arms, each of which runs a part of the step's tasks (sliced.cuh).
+template <class Cut>
+struct Sliced : Cut {
+  static constexpr bool kSliced = true;
 };
 // The same, for kernels whose layers compute on inputs that they are given (Probe in step_params.h). Tests alone have
 // them.

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "exec/cuda/ptx.cuh"
+#include "program/layout.h"
 #include "program/op_list.h"
 #include "program/task.h"
 
@@ -41,6 +42,11 @@ class TaskReader {
     const int32_t first = static_cast<int32_t>(load_constant_32(params.list_first + list));
     end_ = static_cast<int32_t>(load_constant_32(params.list_first + list + 1)) - first;
     tasks_ = params.tasks + first;
+    fetch();
+  }
+  // Of a list that begins at `list`, the tasks in `range`.
+  BOREAS_DEVICE TaskReader(const TaskDesc* list, Range range, int32_t lane)
+      : tasks_(list), end_(range.end()), next_(range.first), lane_(lane) {
     fetch();
   }
   // False at the end of the list.

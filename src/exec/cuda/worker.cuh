@@ -9,6 +9,7 @@
 #pragma once
 
 #include "exec/cuda/pipeline.cuh"
+#include "exec/cuda/segment_params.h"
 #include "exec/cuda/shared_memory.h"
 #include "exec/cuda/signal.cuh"
 
@@ -21,16 +22,38 @@ BOREAS_DEVICE uint32_t load_half(uint32_t address) {
   return load_shared_32(address & ~3u) >> (address % 4 * 8) & 0xffffu;
 }
 
+// Which tasks are this kernel's: in the megakernel all of a list.
+template <bool kSliced>
+struct TasksOfKernel {
+  BOREAS_DEVICE TaskReader read(const StepParams& params, int32_t worker, Role role, int32_t lane) const {
+    return TaskReader(params, worker, role, lane);
+  }
+  BOREAS_DEVICE static constexpr int32_t target(const BarrierWait& wait) { return wait.target; }
+};
+template <>
+struct TasksOfKernel<true> {
+  const SegmentParams* segment = nullptr;
+
+  BOREAS_DEVICE TaskReader read(const StepParams& params, int32_t worker, Role role, int32_t lane) const {
+    const int32_t r = static_cast<int32_t>(role);
+    return TaskReader(params.tasks + worker * segment->worker_tasks + segment->lists[r].first, segment->tasks[r], lane);
+  }
+  // Of the arrivals that this kernel's barriers count, which begin anew; none: a kernel before has seen to it.
+  BOREAS_DEVICE int32_t target(const BarrierWait& wait) const { return wait.target - segment->arrivals[wait.id]; }
+};
+
 // Only what costs no registers is kept: everything else comes from the launch's constant memory, from the thread's
 // number, or from compile-time shapes.
 template <class C>
 struct Worker {
   const StepParams& params;
   Standpoint<C::kTraced> at;
+  TasksOfKernel<C::kSliced> tasks;
   int32_t thread, block, row_count, base;
   int32_t partial_half = 0;  // which half of the partial sums is written next
 
-  BOREAS_DEVICE Worker(const StepParams& step, Role role) : params(step) {
+  BOREAS_DEVICE Worker(const StepParams& step, Role role, TasksOfKernel<C::kSliced> own = {})
+      : params(step), tasks(own) {
     at.role = static_cast<int32_t>(role);
     forget();
   }
@@ -46,6 +69,8 @@ struct Worker {
     if (!C::kOneRow) opaque(row_count);
     opaque(base);
   }
+
+  BOREAS_DEVICE TaskReader read_tasks(Role role) const { return tasks.read(params, worker(), role, lane()); }
 
   BOREAS_DEVICE int32_t worker() const { return block; }
   BOREAS_DEVICE int32_t warp() const { return thread >> 5; }
@@ -78,8 +103,10 @@ struct Worker {
     for (int32_t i = 0; i < 3; ++i) {
       const BarrierWait wait = task.barrier(i);
       if (wait.id < 0) break;
+      const int32_t target = tasks.target(wait);
+      if (C::kSliced && target <= 0) continue;
       stagger(params);
-      wait_phase(params, at, scratch(&ScratchMap::slots) + wait.id * kBarrierBytes, (wait.target - 1) & 1, kWaitBarrier,
+      wait_phase(params, at, scratch(&ScratchMap::slots) + wait.id * kBarrierBytes, (target - 1) & 1, kWaitBarrier,
                  wait.id);
     }
   }
@@ -106,6 +133,7 @@ struct Worker {
   // earlier
   BOREAS_DEVICE void announce(int32_t hop) { mbarrier_arrive(scratch(&ScratchMap::published) + hop * kBarrierBytes); }
   BOREAS_DEVICE void wait_own_publication(const HopWait& wait) {
+    if constexpr (C::kSliced) return;  // words of earlier kernels are there
     stagger(params);
     wait_phase(params, at, scratch(&ScratchMap::published) + wait.hop * kBarrierBytes, wait.use & 1, kWaitPublication,
                wait.hop);
