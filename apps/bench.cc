@@ -1,7 +1,6 @@
 // boreas bench: decode figures of an executor (the other benches have files of their own), one JSON line a run. Warm-up
 // first, medians of several runs, and the bytes behind every percentage: what a step really read, and the machine's
 // read bandwidth measured in the same process.
-#include <algorithm>
 #include <cstdio>
 #include <iostream>
 
@@ -19,21 +18,6 @@
 
 namespace boreas {
 namespace {
-
-// How a GPU runs the step. An arm of comparison whose share of the limit at one row is below tuned_percent has not been
-// worked on enough to say anything about the megakernel.
-struct ArmName {
-  const char* name;
-  CudaArm arm;
-  double tuned_percent;
-};
-constexpr ArmName kArms[] = {{"megakernel", CudaArm::kMegakernel, 0},
-                             {"graph", CudaArm::kGraph, 45},
-                             {"dependent", CudaArm::kDependentLaunch, 55}};
-
-const ArmName& arm_of(CudaArm arm) {
-  return *std::find_if(std::begin(kArms), std::end(kArms), [arm](const ArmName& each) { return each.arm == arm; });
-}
 
 struct BenchFlags {
   DecodeSetup setup;
@@ -53,7 +37,7 @@ double datasheet_gb_s(const std::string& device) {
 bool on_gpu(const BenchFlags& flags) { return flags.setup.device != "cpu"; }
 
 boost::json::object common_line(const BenchFlags& flags, CudaArm arm, const char* bench, const std::string& device) {
-  boost::json::object line = result_line(bench, on_gpu(flags) ? arm_of(arm).name : "interpreter", device);
+  boost::json::object line = result_line(bench, on_gpu(flags) ? name_of(arm).name : "interpreter", device);
   if (arm != CudaArm::kMegakernel) line["cut"] = flags.cut;
   line["model_shape"] = flags.setup.model.empty() ? flags.setup.model_shape + " (dummy weights)" : flags.setup.model;
   line["dtype"] = "bf16";
@@ -112,21 +96,20 @@ Result<boost::json::object> run_decode(const BenchFlags& flags, const DecodeSetu
 double number(const boost::json::object& line, const char* key) { return line.at(key).to_number<double>(); }
 
 // Of one row: more rows say nothing about how well an arm is tuned.
-bool is_untuned(const boost::json::object& line) {
-  const std::string name(line.at("arm").as_string());
-  const auto arm =
-      std::find_if(std::begin(kArms), std::end(kArms), [&](const ArmName& each) { return each.name == name; });
-  return arm != std::end(kArms) && number(line, "batch") == 1 && number(line, "percent_of_limit") < arm->tuned_percent;
+bool is_untuned(const BenchFlags& flags, const boost::json::object& line) {
+  return on_gpu(flags) && number(line, "batch") == 1 &&
+         number(line, "percent_of_limit") < arm_named(line.at("arm").as_string().c_str()).tuned_percent;
 }
 
-void print_table(const std::vector<boost::json::object>& lines) {
+void print_table(const BenchFlags& flags, const std::vector<boost::json::object>& lines) {
   std::printf("\n%12s %7s %9s %10s %10s %8s %10s %12s %10s\n", "arm", "batch", "context", "tok/s", "step, us", "GB",
               "experts", "read, GB/s", "of limit");
   for (const boost::json::object& line : lines)
     std::printf("%12s %7.0f %9.0f %10.1f %10.1f %8.2f %10.0f %12.0f %8.1f %%%s\n", line.at("arm").as_string().c_str(),
                 number(line, "batch"), number(line, "context"), number(line, "tok_s"), number(line, "step_us"),
                 number(line, "bytes_per_step") / 1e9, number(line, "distinct_experts"), number(line, "read_gb_s"),
-                number(line, "percent_of_limit"), is_untuned(line) ? "  untuned: no gain counts against it" : "");
+                number(line, "percent_of_limit"),
+                is_untuned(flags, line) ? "  untuned: no gain counts against it" : "");
 }
 
 Status run_decodes(const BenchFlags& flags) {
@@ -150,7 +133,7 @@ Status run_decodes(const BenchFlags& flags) {
       }
     }
   }
-  if (lines.size() > 1 || arms.front() != CudaArm::kMegakernel) print_table(lines);
+  if (lines.size() > 1 || arms.front() != CudaArm::kMegakernel) print_table(flags, lines);
   return Ok{};
 }
 

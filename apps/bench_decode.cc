@@ -5,7 +5,9 @@
 #include <chrono>
 #include <cstring>
 #include <deque>
+#include <iterator>
 
+#include "base/check.h"
 #include "base/prng.h"
 #include "exec/cpu/cpu_executor.h"
 #include "model_loading.h"
@@ -32,6 +34,17 @@ int32_t first_sliding_page(int32_t position, int32_t window) {
 }
 
 }  // namespace
+
+const ArmName& arm_named(const std::string& name) {
+  const auto found =
+      std::find_if(std::begin(kArms), std::end(kArms), [&](const ArmName& arm) { return arm.name == name; });
+  CHECK(found != std::end(kArms));
+  return *found;
+}
+
+const ArmName& name_of(CudaArm arm) {
+  return *std::find_if(std::begin(kArms), std::end(kArms), [arm](const ArmName& each) { return each.arm == arm; });
+}
 
 void add_decode_options(Command command, DecodeSetup& setup) {
   command.add_option("--model", setup.model,
@@ -75,6 +88,7 @@ Result<DecodeStack> make_decode_stack(const DecodeSetup& setup, int32_t position
   options.tokens_max = std::max({positions, setup.batch, setup.tokens_max});
   options.arm = setup.arm;
   options.cut = setup.cut;
+  options.tuning = cuda::tuning_of(setup.arm);
   options.trace = setup.trace;
   options.live_tuning = setup.tuning;
   ASSIGN_OR_RETURN(stack.executor, make_cuda_executor(stack.model, options));

@@ -15,6 +15,19 @@
 
 namespace boreas {
 
+// How a GPU runs the step. An arm of comparison whose share of the limit at one row is below tuned_percent has not been
+// worked on enough to say anything about the megakernel.
+struct ArmName {
+  const char* name;
+  CudaArm arm;
+  double tuned_percent;
+};
+constexpr ArmName kArms[] = {{"megakernel", CudaArm::kMegakernel, 0},
+                             {"graph", CudaArm::kGraph, 45},
+                             {"dependent", CudaArm::kDependentLaunch, 55}};
+const ArmName& arm_named(const std::string& name);  // one of these
+const ArmName& name_of(CudaArm arm);
+
 struct DecodeSetup {
   std::string model;  // directory or hub id; empty: dummy weights of model_shape
   std::string model_shape = "bench";

@@ -14,6 +14,7 @@ namespace {
 
 struct TuneFlags {
   DecodeSetup setup;
+  std::string arm = "megakernel";
   int32_t rounds = 2;
   double gain_percent = 0.15;  // less is noise
   std::string results_dir;
@@ -36,7 +37,8 @@ class Tuner {
         int32_t& credits = tuning_.credits_for(flags_.setup.batch)[static_cast<size_t>(i)];
         RETURN_IF_ERROR(walk(credits, 1, 1, kCreditsMax));
       }
-      for (int32_t i = 0; i < kHops; ++i) {
+      const bool waits = flags_.setup.arm == CudaArm::kMegakernel;  // for words of other workers
+      for (int32_t i = 0; waits && i < kHops; ++i) {
         RETURN_IF_ERROR(walk(tuning_.poll_delay[static_cast<size_t>(i)], kDelayStep, 0u, kDelayMax));
       }
       std::fprintf(stderr, "round %d: %.1f us\n", round + 1, best_);
@@ -81,13 +83,14 @@ class Tuner {
 };
 
 Status run_tune(TuneFlags flags) {
-  const auto tuning = std::make_shared<cuda::CudaTuning>();
+  flags.setup.arm = arm_named(flags.arm).arm;
+  const auto tuning = std::make_shared<cuda::CudaTuning>(cuda::tuning_of(flags.setup.arm));
   flags.setup.tuning = tuning;
   ASSIGN_OR_RETURN(Decode decode, start_decode(flags.setup));
   RETURN_IF_ERROR(decode.rows.run(7));  // warms up
   Tuner tuner(flags, decode.rows, *tuning);
   RETURN_IF_ERROR(tuner.run());
-  boost::json::object line = result_line("tune", "megakernel", decode.stack.executor->info().device);
+  boost::json::object line = result_line("tune", flags.arm, decode.stack.executor->info().device);
   line["model_shape"] = flags.setup.model.empty() ? flags.setup.model_shape : flags.setup.model;
   line["batch"] = flags.setup.batch;
   line["context"] = flags.setup.context;
@@ -116,6 +119,9 @@ void add_tune_bench(Command bench, const std::function<void(const Status&)>& fin
       .show_default();
   tune.add_option("--steps", flags->setup.steps, "steps a measurement").between(1, 10000).show_default();
   tune.add_option("--rounds", flags->rounds, "over all numbers, at most").between(1, 100).show_default();
+  tune.add_option("--arm", flags->arm, "whose: megakernel, graph or dependent (see bench decode)")
+      .one_of({"megakernel", "graph", "dependent"})
+      .show_default();
   tune.add_option("--results", flags->results_dir, "append the line to <machine>.ndjson in this folder");
   tune.callback([=] { finish(run_tune(*flags)); });
 }

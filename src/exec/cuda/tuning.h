@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 
+#include "exec/cuda/arm.h"
 #include "exec/cuda/step_params.h"
 #include "program/op_list.h"
 #include "program/ops/all.h"
@@ -30,5 +31,13 @@ struct CudaTuning {
   // Of any one wait: two seconds at 2 GHz, a thousand times the longest step.
   uint64_t deadline_clocks = uint64_t{4} * 1000 * 1000 * 1000;
 };
+
+// What an arm begins with. In the kernels of a cut step few words are on their way beside the stream, so every stream
+// starts with LM_HEAD's credits, where the megakernel has none either; `boreas bench tune --arm` looks for better ones.
+inline CudaTuning tuning_of(CudaArm arm) {
+  CudaTuning tuning;
+  if (arm != CudaArm::kMegakernel) tuning.credits.fill(tuning.credits[LoadOp::kLmHead]);
+  return tuning;
+}
 
 }  // namespace boreas::cuda
