@@ -36,7 +36,11 @@ struct CudaTuning {
 // starts with LM_HEAD's credits, where the megakernel has none either; `boreas bench tune --arm` looks for better ones.
 inline CudaTuning tuning_of(CudaArm arm) {
   CudaTuning tuning;
-  if (arm != CudaArm::kMegakernel) tuning.credits.fill(tuning.credits[LoadOp::kLmHead]);
+  if (arm != CudaArm::kMegakernel) {
+    const int32_t most = tuning.credits[LoadOp::kLmHead];
+    tuning.credits.fill(most);
+    tuning.credits_of_many.fill(most);
+  }
   return tuning;
 }
 
