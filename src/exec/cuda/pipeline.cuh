@@ -31,9 +31,9 @@ class StreamTaker {
   // Waits for the group's next chunk; its address.
   template <class At>
   BOREAS_DEVICE uint32_t begin_chunk(const StepParams& params, const At& at) {
-    const uint32_t since = at.stopwatch();
+    const uint32_t since = At::kTimesChunks ? at.stopwatch() : 0;
     wait_phase(params, at, barrier(params.scratch.full), turn_.full_parity(), kWaitChunkFull, turn_.chunk());
-    at.got_chunk(since);
+    if (At::kTimesChunks) at.got_chunk(since);
     return shared_base() + params.ring_offset + turn_.stage() * kStreamChunkBytes;
   }
   // The same; the address of this warp's piece. `before`: bytes of the item's piece before it.

@@ -26,10 +26,13 @@
 
 namespace boreas::cuda {
 
-// Where a warp stands: the task in its role's list, for fault records; and in traced kernels when it got there.
-template <bool kTraced>
+// Where a warp stands: the task in its role's list, for fault records; and in traced kernels when it got there. In
+// those of one row, whose tasks are short, kOneRow, a chunk that is there is not worth a look at the clock.
+template <bool kTraced, bool kOneRow>
 struct Standpoint {
+  static constexpr bool kTimesChunks = false;
   int32_t role = 0, task = -1;
+  BOREAS_DEVICE void begin_role(const StepParams&, Role its) { role = static_cast<int32_t>(its); }
   BOREAS_DEVICE void begin_task(int32_t index) { task = index; }
   BOREAS_DEVICE void mark(Moment) const {}
   BOREAS_DEVICE uint32_t stopwatch() const { return 0; }
@@ -38,11 +41,17 @@ struct Standpoint {
   BOREAS_DEVICE void record_issue(const StepParams&) const {}
   BOREAS_DEVICE void record_arrivals(const StepParams&) const {}
 };
-template <>
-struct Standpoint<true> {
+template <bool kOneRow>
+struct Standpoint<true, kOneRow> {
+  static constexpr bool kTimesChunks = !kOneRow;
   int32_t role = 0, task = -1;
+  int32_t list_first = 0;  // kept: a task would wait for its load
   mutable TaskTimes times{};
 
+  BOREAS_DEVICE void begin_role(const StepParams& params, Role its) {
+    role = static_cast<int32_t>(its);
+    list_first = params.list_first[block_index() * kRoles + role];
+  }
   BOREAS_DEVICE void begin_task(int32_t index) {
     task = index;
     times = TaskTimes{};
@@ -57,9 +66,7 @@ struct Standpoint<true> {
     if (first == 0) first = times.at[static_cast<int32_t>(Moment::kGot)];
     times.stalled += times.at[static_cast<int32_t>(Moment::kGot)] - since;
   }
-  BOREAS_DEVICE TaskTimes& place(const StepParams& params) const {
-    return params.task_times[params.list_first[block_index() * kRoles + role] + task];
-  }
+  BOREAS_DEVICE TaskTimes& place(const StepParams& params) const { return params.task_times[list_first + task]; }
   // By one thread of the role. A producer's task is recorded by two: one that issues and one that sees chunks land.
   BOREAS_DEVICE void record(const StepParams& params) const { place(params) = times; }
   BOREAS_DEVICE void record_issue(const StepParams& params) const {
@@ -148,8 +155,11 @@ template <class At>
 BOREAS_DEVICE void wait_phase(const StepParams& params, const At& at, uint32_t barrier, uint32_t parity, WaitKind what,
                               int32_t where) {
   if (mbarrier_try(barrier, parity)) return;
+  const bool is_timed = what == kWaitChunkFull && !At::kTimesChunks;
+  const uint32_t since = is_timed ? at.stopwatch() : 0;
   Deadline deadline(params, at);
   while (!mbarrier_try(barrier, parity)) deadline.miss(what, where, parity, parity ^ 1);
+  if (is_timed) at.got_chunk(since);
 }
 
 // ---- hops

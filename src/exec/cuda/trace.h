@@ -12,6 +12,7 @@ namespace boreas::cuda {
 //
 //             kReady            kLooked             kGot               kPublished
 //   consumer  barriers passed   first chunk there   last chunk there   begins to publish
+//     of one row                (of those that it had to wait for)
 //   messenger barriers passed   first look at words last words there   -
 //   router    the same
 //   producer  barriers passed   first chunk landed  last chunk landed  first chunk issued

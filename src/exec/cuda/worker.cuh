@@ -47,14 +47,14 @@ struct TasksOfKernel<true> {
 template <class C>
 struct Worker {
   const StepParams& params;
-  Standpoint<C::kTraced> at;
+  Standpoint<C::kTraced, C::kOneRow> at;
   TasksOfKernel<C::kSliced> tasks;
   int32_t thread, block, row_count, base;
   int32_t partial_half = 0;  // which half of the partial sums is written next
 
   BOREAS_DEVICE Worker(const StepParams& step, Role role, TasksOfKernel<C::kSliced> own = {})
       : params(step), tasks(own) {
-    at.role = static_cast<int32_t>(role);
+    at.begin_role(step, role);
     forget();
   }
   // Called before each task: what the compiler works out from these it must work out again. It would otherwise lift all
