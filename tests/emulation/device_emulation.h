@@ -198,6 +198,10 @@ inline bool mbarrier_try(uint32_t barrier, uint32_t parity, Where where = Where:
   return emulation::barrier_passed(barrier, parity, where);
 }
 
+inline bool mbarrier_is_past(uint32_t barrier, uint32_t parity, Where where = Where::here()) {
+  return emulation::barrier_passed(barrier, parity, where);
+}
+
 // ---- bulk copies
 inline uint64_t evict_first_policy() { return 1; }
 inline void bulk_copy(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier, uint64_t /*policy*/,

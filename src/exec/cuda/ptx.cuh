@@ -151,6 +151,15 @@ BOREAS_DEVICE bool mbarrier_try(uint32_t barrier, uint32_t parity) {
                : "memory");
   return done != 0;
 }
+// The same without a pause: try_wait comes back as soon as the phase is over, and may wait for that.
+BOREAS_DEVICE bool mbarrier_is_past(uint32_t barrier, uint32_t parity) {
+  uint32_t done;
+  asm volatile("{.reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
+               : "=r"(done)
+               : "r"(barrier), "r"(parity)
+               : "memory");
+  return done != 0;
+}
 
 // ---- bulk copies
 BOREAS_DEVICE uint64_t evict_first_policy() {

@@ -30,7 +30,7 @@ namespace boreas::cuda {
 // those of one row, whose tasks are short, kOneRow, a chunk that is there is not worth a look at the clock.
 template <bool kTraced, bool kOneRow>
 struct Standpoint {
-  static constexpr bool kTimesChunks = false;
+  static constexpr bool kTimesChunks = false, kTimesStalls = false;  // every wait for a chunk, or those that are waits
   int32_t role = 0, task = -1;
   BOREAS_DEVICE void begin_role(const StepParams&, Role its) { role = static_cast<int32_t>(its); }
   BOREAS_DEVICE void begin_task(int32_t index) { task = index; }
@@ -43,7 +43,7 @@ struct Standpoint {
 };
 template <bool kOneRow>
 struct Standpoint<true, kOneRow> {
-  static constexpr bool kTimesChunks = !kOneRow;
+  static constexpr bool kTimesChunks = !kOneRow, kTimesStalls = kOneRow;
   int32_t role = 0, task = -1;
   int32_t list_first = 0;  // kept: a task would wait for its load
   mutable TaskTimes times{};
@@ -154,8 +154,8 @@ class Deadline {
 template <class At>
 BOREAS_DEVICE void wait_phase(const StepParams& params, const At& at, uint32_t barrier, uint32_t parity, WaitKind what,
                               int32_t where) {
-  if (mbarrier_try(barrier, parity)) return;
-  const bool is_timed = what == kWaitChunkFull && !At::kTimesChunks;
+  const bool is_timed = At::kTimesStalls && what == kWaitChunkFull;
+  if (is_timed ? mbarrier_is_past(barrier, parity) : mbarrier_try(barrier, parity)) return;
   const uint32_t since = is_timed ? at.stopwatch() : 0;
   Deadline deadline(params, at);
   while (!mbarrier_try(barrier, parity)) deadline.miss(what, where, parity, parity ^ 1);
