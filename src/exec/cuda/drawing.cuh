@@ -229,10 +229,10 @@ BOREAS_DEVICE Weights weigh_entries(const Worker<C>& w, int32_t row, Range ids, 
 }
 
 // Noise words above this have noise below `needed`: noise <= -log(u), u = (word + 0.5) * 2^-32 rounded. sampling.cc has
-// the same bound, with libm's exponential and so with less slack.
+// the same bound, with libm's exponential and so with less slack. Of NaN: all of them have.
 BOREAS_DEVICE uint32_t noise_limit(float needed) {
   constexpr float kSlack = 0.01f;  // far above the rounding of u, of the noise and of the exponential
-  return needed <= kSlack ? ~0u : static_cast<uint32_t>(sampling_math::exp(kSlack - needed) * 0x1.fffffep31f);
+  return !(needed > kSlack) ? ~0u : static_cast<uint32_t>(sampling_math::exp(kSlack - needed) * 0x1.fffffep31f);
 }
 
 // The best entry before the candidate that min-p lets through, of a messenger's share of the vocabulary. Entries whose
