@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iostream>
 #include <map>
+#include <numeric>
 
 #include "bench_decode.h"
 #include "commands.h"
@@ -158,7 +159,39 @@ void print_summary(const Program& program, const Launch& launch) {
 // Microseconds of a moment on the clock that all workers share.
 double shared_microseconds(const Launch& launch, size_t worker, uint64_t origin, double clocks) {
   const WorkerTimes& times = launch.workers[worker];
-  return static_cast<double>(times.nanoseconds_begin - origin) / 1e3 + clocks * microseconds_per_clock(times);
+  return static_cast<double>(static_cast<int64_t>(times.nanoseconds_begin - origin)) / 1e3 + clocks * microseconds_per_clock(times);
+}
+
+// Who holds up the others: workers by how long after the mean one they end a layer's last task, on average over layers.
+void print_late_workers(const Program& program, const Launch& launch) {
+  constexpr size_t kShown = 8;
+  const size_t workers = launch.workers.size();
+  std::map<int32_t, std::vector<double>> ends;  // by layer, of each worker
+  for (size_t worker = 0; worker < workers; ++worker) {
+    const size_t list = worker * kRoles + static_cast<size_t>(Role::kConsumer);
+    for (int32_t i = program.list_first[list]; i < program.list_first[list + 1]; ++i) {
+      const TaskDesc& task = program.tasks[static_cast<size_t>(i)];
+      if (static_cast<Op>(task.op) != Op::kDown) continue;
+      const double clocks = clocks_at(launch, worker, launch.tasks[static_cast<size_t>(i)], Moment::kDone);
+      ends[task.layer].push_back(shared_microseconds(launch, worker, launch.workers.front().nanoseconds_begin, clocks));
+    }
+  }
+  std::vector<std::pair<double, size_t>> late(workers);
+  for (size_t worker = 0; worker < workers; ++worker) late[worker].second = worker;
+  double last = 0;
+  for (const auto& [layer, of_layer] : ends) {
+    if (of_layer.size() != workers) return;
+    const double mean = std::accumulate(of_layer.begin(), of_layer.end(), 0.0) / static_cast<double>(workers);
+    last += *std::max_element(of_layer.begin(), of_layer.end()) - mean;
+    for (size_t worker = 0; worker < workers; ++worker) late[worker].first += of_layer[worker] - mean;
+  }
+  std::sort(late.rbegin(), late.rend());
+  const double layers = static_cast<double>(std::max<size_t>(ends.size(), 1));
+  std::printf("the last worker ends a layer %.1f us after the mean one; on average late:", last / layers);
+  for (size_t i = 0; i < std::min(kShown, workers); ++i)
+    std::printf("%s worker %zu (SM %d) %.1f", i == 0 ? "" : ",", late[i].second,
+                static_cast<int>(launch.workers[late[i].second].processor), late[i].first / layers);
+  std::printf("\n");
 }
 
 bool write_perfetto(const Program& program, const Launch& launch, const TraceFlags& flags) {
@@ -225,6 +258,7 @@ Status run_trace(TraceFlags flags) {
               decode.stack.executor->info().device.c_str(), flags.setup.batch, flags.setup.context, plain_us, traced_us,
               100 * (traced_us / plain_us - 1), traced.device_us.size());
   print_summary(program, last);
+  print_late_workers(program, last);
   std::printf("the last step's tasks, microseconds each:\n");
   print_table(program, last);
   if (!flags.perfetto.empty() && !write_perfetto(program, last, flags))

@@ -337,6 +337,7 @@ inline uint32_t clock_coarse(Where where = Where::here()) {
   return static_cast<uint32_t>(clock_now(where) / kCoarseClocks);
 }
 inline uint32_t clock_low(Where where = Where::here()) { return static_cast<uint32_t>(clock_now(where)); }
+inline uint32_t processor_index() { return static_cast<uint32_t>(block_index()); }
 inline uint64_t global_nanoseconds(Where where = Where::here()) { return clock_now(where); }
 inline void spin_hint(Where where = Where::here()) { emulation::give_way(emulation::Primitive::kSpinHint, where); }
 [[noreturn]] inline void stop_kernel(Where where = Where::here()) { emulation::stop(where); }

@@ -300,6 +300,11 @@ BOREAS_DEVICE uint32_t pack_bf16(float low, float high) {
 BOREAS_DEVICE uint32_t clock_coarse() { return static_cast<uint32_t>(clock64() / kCoarseClocks); }
 BOREAS_DEVICE uint32_t clock_low() { return static_cast<uint32_t>(clock()); }
 BOREAS_DEVICE uint64_t clock_now() { return static_cast<uint64_t>(clock64()); }
+BOREAS_DEVICE uint32_t processor_index() {
+  uint32_t sm;
+  asm volatile("mov.u32 %0, %smid;" : "=r"(sm));
+  return sm;
+}
 BOREAS_DEVICE uint64_t global_nanoseconds() {
   uint64_t now;
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));

@@ -83,6 +83,7 @@ BOREAS_DEVICE void begin_worker_times(const StepParams& params) {
   WorkerTimes& times = params.worker_times[block_index()];
   times.nanoseconds_begin = global_nanoseconds();
   times.clocks_begin = clock_now();
+  times.processor = processor_index();
 }
 BOREAS_DEVICE void end_worker_times(const StepParams& params) {
   WorkerTimes& times = params.worker_times[block_index()];

@@ -26,10 +26,11 @@ struct alignas(16) TaskTimes {
 };
 static_assert(sizeof(TaskTimes) == 32);
 
-// A worker's clock against the clock that all of them share.
+// A worker's clock against the clock that all of them share, and where it ran.
 struct WorkerTimes {
   uint64_t nanoseconds_begin, nanoseconds_end;  // %globaltimer
   uint64_t clocks_begin, clocks_end;            // of the SM
+  uint64_t processor;                           // number of the SM
 };
 
 // Of one launch. Spans are valid during the call.
