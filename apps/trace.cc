@@ -159,7 +159,8 @@ void print_summary(const Program& program, const Launch& launch) {
 // Microseconds of a moment on the clock that all workers share.
 double shared_microseconds(const Launch& launch, size_t worker, uint64_t origin, double clocks) {
   const WorkerTimes& times = launch.workers[worker];
-  return static_cast<double>(static_cast<int64_t>(times.nanoseconds_begin - origin)) / 1e3 + clocks * microseconds_per_clock(times);
+  return static_cast<double>(static_cast<int64_t>(times.nanoseconds_begin - origin)) / 1e3 +
+         clocks * microseconds_per_clock(times);
 }
 
 // Who holds up the others: workers by how long after the mean one they end a layer's last task, on average over layers.
