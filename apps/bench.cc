@@ -5,16 +5,16 @@
 #include <iostream>
 
 #include "bench_decode.h"
+#include "bench_figures.h"
 #include "bench_host.h"
+#include "bench_parts.h"
 #include "bench_prefill.h"
+#include "bench_report.h"
 #include "bench_serve.h"
 #include "bench_support.h"
 #include "bench_tune.h"
 #include "commands.h"
-#include "exec/cpu/cpu_executor.h"
 #include "exec/cuda/cuda_executor.h"
-#include "model_loading.h"
-#include "program/compile.h"
 
 namespace boreas {
 namespace {
@@ -27,86 +27,27 @@ struct BenchFlags {
   std::string results_dir;
 };
 
-constexpr int64_t kCpuReadBytes = int64_t{1} << 30;
-constexpr int64_t kGpuReadBytes = int64_t{8} << 30;
-// Datasheet memory bandwidth of the chips that the published figures are for.
-double datasheet_gb_s(const std::string& device) {
-  return device.find("H200") != std::string::npos ? 4800 : device.find("H100") != std::string::npos ? 3350 : 0;
-}
-
 bool on_gpu(const BenchFlags& flags) { return flags.setup.device != "cpu"; }
-
-boost::json::object common_line(const BenchFlags& flags, CudaArm arm, const char* bench, const std::string& device) {
-  boost::json::object line = result_line(bench, on_gpu(flags) ? name_of(arm).name : "interpreter", device);
-  if (arm != CudaArm::kMegakernel) line["cut"] = flags.cut;
-  line["model_shape"] = flags.setup.model.empty() ? flags.setup.model_shape + " (dummy weights)" : flags.setup.model;
-  line["dtype"] = "bf16";
-  return line;
-}
-
-Result<ReadBandwidth> read_bandwidth(const BenchFlags& flags) {
-  if (!on_gpu(flags)) return measure_read_bandwidth(cpu_threads(flags.setup.threads), kCpuReadBytes);
-  ASSIGN_OR_RETURN(const int32_t index, gpu_index(flags.setup.device));
-  Result<GpuReadBandwidth> read = measure_gpu_read_bandwidth(index, kGpuReadBytes);
-  for (int64_t bytes = kGpuReadBytes / 2; !read.ok() && bytes >= kGpuReadBytes / 8; bytes /= 2)
-    read = measure_gpu_read_bandwidth(index, bytes);  // little is free
-  if (!read.ok()) return read.error();
-  return ReadBandwidth{read->gb_s, read->pattern};
-}
 
 // One batch size and context; the line that was recorded.
 Result<boost::json::object> run_decode(const BenchFlags& flags, const DecodeSetup& setup) {
   ASSIGN_OR_RETURN(Decode decode, start_decode(setup));
-  std::vector<double> tok_s, gb_s, device_us;
-  int64_t bytes = 0;
-  double experts = 0;
+  DecodeFigures figures;
   for (int32_t run = -1; run < flags.runs; ++run) {  // run -1 warms up
     ASSIGN_OR_RETURN(const DecodeRun done, decode.rows.run(static_cast<uint64_t>(run) + 1000));
-    if (run < 0) continue;
-    tok_s.push_back(setup.batch * setup.steps / done.seconds);
-    gb_s.push_back(static_cast<double>(done.bytes) / done.seconds / 1e9);
-    device_us.insert(device_us.end(), done.device_us.begin(), done.device_us.end());
-    bytes = done.bytes / setup.steps;
-    experts = static_cast<double>(done.distinct_experts) / setup.steps;
+    if (run >= 0) figures.add(setup, done);
   }
   const std::string device = decode.stack.executor->info().device;
-  // On a GPU while the executor still has its memory: for a while after much was given back the driver clears it, which
-  // takes an eighth of the bandwidth.
   if (!on_gpu(flags)) decode.stack.executor.reset();
-  ASSIGN_OR_RETURN(const ReadBandwidth read, read_bandwidth(flags));
-  const double datasheet = on_gpu(flags) ? datasheet_gb_s(device) : 0;
-  const Spread speed = spread_of(tok_s);
-  boost::json::object line = common_line(flags, setup.arm, "decode", device);
-  line["batch"] = setup.batch;
-  line["same_token"] = setup.same_token;
-  line["context"] = setup.context;
-  line["temperature"] = setup.temperature;
-  line["top_p"] = setup.top_p;
-  line["steps"] = setup.steps;
-  line["tok_s"] = speed.median;
-  line["tok_s_min"] = speed.min;
-  line["tok_s_max"] = speed.max;
-  line["runs"] = flags.runs;
-  line["step_us"] = spread_of(device_us).median;
-  line["bytes_per_step"] = bytes;
-  line["distinct_experts"] = experts;
-  line["read_gb_s"] = read.gb_s;
-  line["read_pattern"] = read.pattern;
-  if (datasheet > 0) line["datasheet_gb_s"] = datasheet;
-  line["percent_of_limit"] = 100 * spread_of(gb_s).median / (datasheet > 0 ? datasheet : read.gb_s);
+  ASSIGN_OR_RETURN(const ReadBandwidth read, read_bandwidth(setup));
+  const boost::json::object line = decode_line(setup, figures, device, read);
   if (!record_result(line, flags.results_dir)) return Error{"the result was not recorded"};
   return line;
 }
 
 double number(const boost::json::object& line, const char* key) { return line.at(key).to_number<double>(); }
 
-// Of one row: more rows say nothing about how well an arm is tuned.
-bool is_untuned(const BenchFlags& flags, const boost::json::object& line) {
-  return on_gpu(flags) && number(line, "batch") == 1 &&
-         number(line, "percent_of_limit") < arm_named(line.at("arm").as_string().c_str()).tuned_percent;
-}
-
-void print_table(const BenchFlags& flags, const std::vector<boost::json::object>& lines) {
+void print_table(const std::vector<boost::json::object>& lines) {
   std::printf("\n%12s %7s %9s %10s %10s %8s %10s %12s %10s\n", "arm", "batch", "context", "tok/s", "step, us", "GB",
               "experts", "read, GB/s", "of limit");
   for (const boost::json::object& line : lines)
@@ -114,7 +55,10 @@ void print_table(const BenchFlags& flags, const std::vector<boost::json::object>
                 number(line, "batch"), number(line, "context"), number(line, "tok_s"), number(line, "step_us"),
                 number(line, "bytes_per_step") / 1e9, number(line, "distinct_experts"), number(line, "read_gb_s"),
                 number(line, "percent_of_limit"),
-                is_untuned(flags, line) ? "  untuned: no gain counts against it" : "");
+                is_untuned(line.at("arm").as_string().c_str(), static_cast<int32_t>(number(line, "batch")),
+                           number(line, "percent_of_limit"))
+                    ? "  untuned: no gain counts against it"
+                    : "");
 }
 
 Status run_decodes(const BenchFlags& flags) {
@@ -138,7 +82,7 @@ Status run_decodes(const BenchFlags& flags) {
       }
     }
   }
-  if (lines.size() > 1 || arms.front() != CudaArm::kMegakernel) print_table(flags, lines);
+  if (lines.size() > 1 || arms.front() != CudaArm::kMegakernel) print_table(lines);
   return Ok{};
 }
 
@@ -167,6 +111,8 @@ void add_bench_command(Command app, int& exit_code) {
   add_prefill_bench(bench, finish);
   add_serve_bench(bench, finish);
   add_tune_bench(bench, finish);
+  add_parts_bench(bench, finish);
+  add_report_bench(bench, finish);
   const Command decode = bench.add_subcommand("decode", "tokens a second at a batch size and context");
   add_common(decode, *flags);
   decode.add_option("--batch", flags->batches, "rows; several, as in 1,2,4,8, make a table")

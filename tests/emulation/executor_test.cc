@@ -20,7 +20,10 @@ namespace {
 using C = emulation::ExecutorCut;
 constexpr int32_t kWorkers = emulation::kExecutorWorkers;
 
+cuda::StepParams launched{};  // the last one
+
 Status launch(size_t shared_bytes, const cuda::StepParams& params, uint64_t seed) {
+  launched = params;
   return params.task_times != nullptr ? emulation::launch_kernel<cuda::Traced<C>>(shared_bytes, params, seed)
                                       : emulation::launch_kernel<C>(shared_bytes, params, seed);
 }
@@ -58,6 +61,45 @@ TEST(EmulatedExecutor, LogprobsAgreeWithTheCpuExecutor) {
   ASSERT_EQ(a.logprobs.size(), 4u);
   for (size_t step = 0; step < a.logprobs.size(); ++step)
     EXPECT_LT(distance(a.logprobs[step], b.logprobs[step]), bf16_distance(model->config().layer_count())) << step;
+}
+
+// Less of the ring, of its producers and of its credits, and the instance for any rows where there is one row, change
+// when things happen and nothing else.
+TEST(EmulatedExecutor, WithoutPartsOfTheDesignBitsAreTheSame) {
+  const auto model = golden_model();
+  std::vector<Sequence> sequences{sequence_of({4, 8, 15, 16, 23, 42})};
+  const auto run = [&](const cuda::CudaTuning& tuning) {
+    CudaExecutorOptions options;
+    options.tuning = tuning;
+    auto executor = emulated(model, options);
+    return executor ? decode(*executor, sequences, 3, true) : std::vector<Decoded>(sequences.size());
+  };
+  for (const bool two : {false, true}) {
+    if (two) {
+      sequences.push_back(sequence_of({100, 7, 200}));
+      sequences[1].slot = 2;
+      for (PageId& page : sequences[1].pages) page = PageId((page.value + 1) % 24);
+    }
+    const std::vector<Decoded> whole = run({});
+    ASSERT_EQ(whole[0].tokens.size(), 3u);
+    const cuda::StepParams own = launched;
+    EXPECT_GT(own.ring_chunks, 4);
+    cuda::CudaTuning ring, producer, credit, kernel, all;
+    ring.ring_chunks_max = all.ring_chunks_max = 5;  // a multiple of the groups below it, and what a program needs
+    producer.producers_max = all.producers_max = 0;  // at least one
+    credit.credits.fill(1);
+    kernel.one_row_kernel = all.one_row_kernel = false;
+    for (const cuda::CudaTuning& less : {ring, producer, credit, kernel, all}) {
+      const std::vector<Decoded> decoded = run(less);
+      EXPECT_EQ(launched.ring_chunks, less.ring_chunks_max == 5 ? 4 : own.ring_chunks);
+      EXPECT_EQ(launched.producers, less.producers_max == 0 ? 1 : own.producers);
+      EXPECT_EQ(launched.any_rows_kernel, less.one_row_kernel ? 0 : 1);
+      for (size_t i = 0; i < sequences.size(); ++i) {
+        EXPECT_EQ(decoded[i].tokens, whole[i].tokens);
+        EXPECT_EQ(decoded[i].logprobs, whole[i].logprobs);
+      }
+    }
+  }
 }
 
 // The traced kernel does what the plain one does, and writes down all tasks of all workers in the order in which things

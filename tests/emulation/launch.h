@@ -14,7 +14,7 @@ namespace boreas::emulation {
 // A block's part of a step, by the kernel that a GPU would run.
 template <class Cut>
 void run_block(const cuda::StepParams& params) {
-  if (params.rows == 1) cuda::run_worker<cuda::OneRow<Cut>>(params);
+  if (params.rows == 1 && params.any_rows_kernel == 0) cuda::run_worker<cuda::OneRow<Cut>>(params);
   else cuda::run_worker<Cut>(params);
 }
 

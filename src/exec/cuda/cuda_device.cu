@@ -208,7 +208,7 @@ class CudaDevice final : public Device {
     const MegakernelEntry* found = find_kernels(shape_name, workers);
     if (found == nullptr)
       return Error{"this build has no kernel for shape " + shape_name + " on " + std::to_string(workers) + " workers"};
-    const void* kernel = (params.task_times == nullptr ? found->plain : found->traced).of(params.rows);
+    const void* kernel = (params.task_times == nullptr ? found->plain : found->traced).of(params);
     RETURN_IF_ERROR(prepare(*found, kernel, shared_bytes));
     cudaLaunchConfig_t config{};
     config.gridDim = dim3(static_cast<unsigned>(workers));

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "exec/cuda/shape.h"
+#include "exec/cuda/step_params.h"
 
 namespace boreas::cuda {
 
@@ -23,7 +24,9 @@ struct MegakernelEntry {
   struct Kernels {
     const void* any_rows;
     const void* one_row;  // the same bits, sooner
-    const void* of(int32_t rows) const { return rows == 1 ? one_row : any_rows; }
+    const void* of(const StepParams& params) const {
+      return params.rows == 1 && params.any_rows_kernel == 0 ? one_row : any_rows;
+    }
   };
   Kernels plain, traced;  // traced: for launches with StepParams::task_times
   SlicedKernel sliced_any_rows, sliced_one_row;

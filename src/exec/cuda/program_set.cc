@@ -81,6 +81,7 @@ Result<ProgramSet> ProgramSet::compile(const ModelConfig& config, const DeviceSp
   ProgramSet set;
   set.context_max_ = context_max;
   set.workers_ = shape.workers;
+  set.ring_chunks_min_ = static_cast<int32_t>(align_up(spec.ring_chunks_min, kConsumerGroups));
   set.lists_ = page_list_sizes(config, shape.workers, context_max);
   std::vector<Program> programs;
   for (int32_t rows = 1; rows <= kRowsMax; ++rows) {
@@ -154,10 +155,14 @@ size_t ProgramSet::select(int32_t rows, const CudaTuning& tuning, StepParams& pa
   std::memcpy(params.hop_uses, hop_uses_, sizeof(hop_uses_));
   params.ring_offset = entry.ring_offset;
   params.scratch = entry.scratch;
-  params.ring_chunks = entry.ring_chunks;
-  params.producers = entry.producers;
+  // A ring of fewer stages is the beginning of the program's, by the rules of program/pipeline.h. The program's proof
+  // covers it: it asks of no ring how far it lets producers ahead (program/verify.cc). And what a consumer learns of
+  // `producers` warps by taking their chunks it learns of fewer all the sooner (program/verify_ring.cc).
+  params.ring_chunks = std::clamp(tuning.ring_chunks_max / kConsumerGroups * kConsumerGroups, ring_chunks_min_,
+                                  std::max(ring_chunks_min_, entry.ring_chunks));
+  params.producers = std::clamp(tuning.producers_max, 1, entry.producers);
   const CudaTuning::Credits& credits = tuning.credits_for(rows);
-  for (size_t i = 0; i < kStreams; ++i) params.credits[i] = std::clamp(credits[i], 1, entry.ring_chunks);
+  for (size_t i = 0; i < kStreams; ++i) params.credits[i] = std::clamp(credits[i], 1, params.ring_chunks);
   params.page_list_full = lists_.full;
   params.page_list_sliding = lists_.sliding;
   return entry.shared_bytes;

@@ -70,6 +70,7 @@ class ProgramSet {
   PageListSizes lists_;
   int32_t context_max_ = 0;
   int32_t workers_ = 0;
+  int32_t ring_chunks_min_ = 0;  // a multiple of the consumer groups
 };
 
 }  // namespace boreas::cuda

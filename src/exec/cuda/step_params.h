@@ -153,6 +153,8 @@ struct StepParams {
   Probe probe;
   uint32_t delay_seed;  // 0: off; else random pauses before every publication and wait
   int32_t silent_task;  // >= 0: worker 0's consumer task of that number publishes nothing (planted fault)
+  // ---- for whoever launches
+  int32_t any_rows_kernel;  // not 0: one row runs in the instance for any rows too (CudaTuning::one_row_kernel)
 };
 static_assert(sizeof(StepParams) < 16 * 1024, "kernel parameters");
 

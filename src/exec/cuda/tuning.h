@@ -27,7 +27,11 @@ struct CudaTuning {
   // gained by looking before the others can be done.
   std::array<uint32_t, kHops> poll_delay{200, 0, 200, 2000, 2800, 3700, 200, 0, 0};
   uint32_t poll_pause = 100;  // clocks between looks; 0 to 500 measured equal
-  bool traced = true;         // with a trace sink: whether launches use it
+  // Less of the design than there is, to see what it buys (`boreas bench parts`).
+  int32_t ring_chunks_max = kStagesMax;       // stages of the ring that are used, at least the smallest ring's
+  int32_t producers_max = kProducerWarpsMax;  // warps that fill it
+  bool one_row_kernel = true;                 // false: one row runs in the megakernel's instance for any rows
+  bool traced = true;                         // with a trace sink: whether launches use it
   // Of any one wait: two seconds at 2 GHz, a thousand times the longest step.
   uint64_t deadline_clocks = uint64_t{4} * 1000 * 1000 * 1000;
 };

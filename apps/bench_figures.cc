@@ -1,0 +1,84 @@
+// See bench_figures.h.
+#include "bench_figures.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "exec/cpu/cpu_executor.h"
+#include "exec/cuda/cuda_executor.h"
+#include "model_loading.h"
+
+namespace boreas {
+namespace {
+
+constexpr int64_t kCpuReadBytes = int64_t{1} << 30;
+constexpr int64_t kGpuReadBytes = int64_t{8} << 30;
+
+bool on_gpu(const DecodeSetup& setup) { return setup.device != "cpu"; }
+
+// Datasheet memory bandwidth of the chips that the published figures are for.
+double datasheet_gb_s(const std::string& device) {
+  return device.find("H200") != std::string::npos ? 4800 : device.find("H100") != std::string::npos ? 3350 : 0;
+}
+
+}  // namespace
+
+void DecodeFigures::add(const DecodeSetup& setup, const DecodeRun& run) {
+  tok_s_.push_back(setup.batch * setup.steps / run.seconds);
+  gb_s_.push_back(static_cast<double>(run.bytes) / run.seconds / 1e9);
+  device_us_.insert(device_us_.end(), run.device_us.begin(), run.device_us.end());
+  bytes_per_step_ = run.bytes / setup.steps;
+  distinct_experts_ = static_cast<double>(run.distinct_experts) / setup.steps;
+}
+
+Result<ReadBandwidth> read_bandwidth(const DecodeSetup& setup) {
+  if (!on_gpu(setup)) return measure_read_bandwidth(cpu_threads(setup.threads), kCpuReadBytes);
+  ASSIGN_OR_RETURN(const int32_t index, gpu_index(setup.device));
+  Result<GpuReadBandwidth> read = measure_gpu_read_bandwidth(index, kGpuReadBytes);
+  for (int64_t bytes = kGpuReadBytes / 2; !read.ok() && bytes >= kGpuReadBytes / 8; bytes /= 2)
+    read = measure_gpu_read_bandwidth(index, bytes);  // little is free
+  if (!read.ok()) return read.error();
+  return ReadBandwidth{read->gb_s, read->pattern};
+}
+
+boost::json::object decode_line(const DecodeSetup& setup, const DecodeFigures& figures, const std::string& device,
+                                const ReadBandwidth& read) {
+  const double datasheet = on_gpu(setup) ? datasheet_gb_s(device) : 0;
+  const Spread speed = figures.tok_s();
+  boost::json::object line = result_line("decode", on_gpu(setup) ? name_of(setup.arm).name : "interpreter", device);
+  if (setup.arm != CudaArm::kMegakernel) line["cut"] = setup.cut == KernelCut::kOps ? "ops" : "levels";
+  line["model_shape"] = setup.model.empty() ? setup.model_shape + " (dummy weights)" : setup.model;
+  line["dtype"] = "bf16";
+  line["batch"] = setup.batch;
+  line["same_token"] = setup.same_token;
+  line["context"] = setup.context;
+  line["temperature"] = setup.temperature;
+  line["top_p"] = setup.top_p;
+  line["steps"] = setup.steps;
+  line["tok_s"] = speed.median;
+  line["tok_s_min"] = speed.min;
+  line["tok_s_max"] = speed.max;
+  line["runs"] = figures.runs();
+  line["step_us"] = figures.step_us();
+  line["bytes_per_step"] = figures.bytes_per_step();
+  line["distinct_experts"] = figures.distinct_experts();
+  line["read_gb_s"] = read.gb_s;
+  line["read_pattern"] = read.pattern;
+  if (datasheet > 0) line["datasheet_gb_s"] = datasheet;
+  line["percent_of_limit"] = 100 * figures.gb_s() / (datasheet > 0 ? datasheet : read.gb_s);
+  return line;
+}
+
+bool is_untuned(const std::string& arm, int32_t batch, double percent_of_limit) {
+  const auto found =
+      std::find_if(std::begin(kArms), std::end(kArms), [&](const ArmName& each) { return each.name == arm; });
+  return found != std::end(kArms) && batch == 1 && percent_of_limit < found->tuned_percent;
+}
+
+std::string arm_title(const std::string& arm, const std::string& cut) {
+  if (arm != "graph" && arm != "dependent") return arm;
+  const std::string title = arm == "graph" ? "CUDA graph" : "dependent launch";
+  return title + (cut == "ops" ? ", a kernel an op" : cut == "levels" ? ", cut where workers wait" : "");
+}
+
+}  // namespace boreas

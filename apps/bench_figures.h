@@ -1,0 +1,48 @@
+// What a recorded decode line holds, from the runs of a loop (bench_decode.h) to its JSON: `boreas bench decode` and
+// `boreas bench parts` write them, `boreas bench report` reads them again.
+#pragma once
+
+#include <boost/json.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "bench_decode.h"
+#include "bench_support.h"
+
+namespace boreas {
+
+// Of several runs of one setup.
+class DecodeFigures {
+ public:
+  void add(const DecodeSetup& setup, const DecodeRun& run);
+
+  int32_t runs() const { return static_cast<int32_t>(tok_s_.size()); }
+  Spread tok_s() const { return spread_of(tok_s_); }
+  double gb_s() const { return spread_of(gb_s_).median; }
+  double step_us() const { return spread_of(device_us_).median; }
+  int64_t bytes_per_step() const { return bytes_per_step_; }     // of the last run
+  double distinct_experts() const { return distinct_experts_; }  // of the last run, a step
+
+ private:
+  std::vector<double> tok_s_, gb_s_, device_us_;
+  int64_t bytes_per_step_ = 0;
+  double distinct_experts_ = 0;
+};
+
+// The read bandwidth of the setup's device. On a GPU while the executor still has its memory: for a while after much
+// was given back the driver clears it, which takes an eighth of the bandwidth.
+Result<ReadBandwidth> read_bandwidth(const DecodeSetup& setup);
+
+// `device`: the executor's own name of it.
+boost::json::object decode_line(const DecodeSetup& setup, const DecodeFigures& figures, const std::string& device,
+                                const ReadBandwidth& read);
+
+// Whether an arm reaches so little of the limit that no gain may be quoted against it; a line of one row only says so.
+bool is_untuned(const std::string& arm, int32_t batch, double percent_of_limit);
+
+// How tables and plots call an arm. cut: levels, ops or empty.
+std::string arm_title(const std::string& arm, const std::string& cut);
+
+}  // namespace boreas
