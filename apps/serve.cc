@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "commands.h"
+#include "example_requests.h"
 #include "memory_report.h"
 #include "model_loading.h"
 
@@ -92,7 +93,9 @@ Status warm_up(Stack& stack) {
 void print_banner(const ServeFlags& flags, const Server& server, const Stack& stack) {
   const ExecutorInfo& info = stack.executor->info();
   const std::string& name = flags.server.model_names.front();
-  const std::string key = flags.server.api_keys.empty() ? "" : " -H 'Authorization: Bearer YOUR_KEY'";
+  const auto curl = [&](const boost::json::object& body) {
+    return curl_line(server.url(), !flags.server.api_keys.empty(), body);
+  };
   std::cout << "boreas " << BOREAS_VERSION << " serves " << name
             << (stack.served.dummy ? " (dummy weights: answers are noise)" : "") << "\n"
             << "  URL      " << server.url() << "/v1\n"
@@ -104,9 +107,8 @@ void print_banner(const ServeFlags& flags, const Server& server, const Stack& st
             << "  batch    "
             << describe_running(info, stack.engine->running_max(), flags.running_asked, flags.engine.step_tokens_max)
             << "\n"
-            << "  try      curl " << server.url() << "/v1/chat/completions" << key
-            << " -H 'Content-Type: application/json' -d '{\"model\": \"" << name
-            << "\", \"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}], \"max_tokens\": 64}'" << std::endl;
+            << "  try      " << curl(example_chat(name)) << "\n"
+            << "  a tool   " << curl(example_tool_call(name)) << std::endl;
 }
 
 }  // namespace

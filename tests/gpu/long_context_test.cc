@@ -8,7 +8,7 @@
 namespace boreas {
 namespace {
 
-TEST(LongContextOnGpu, AgreesWithTheOracleAndReadsEveryPage) {
+TEST(LongContextOnGpu, AgreesWithTheOracleOnTheWholeCache) {
   const Status usable = check_gpu(0);
   if (!usable.ok()) GTEST_SKIP() << usable.error().message;
   const auto model = load_demo_model();

@@ -146,7 +146,7 @@ TEST_F(LongContext, ToleranceHoldsTheOraclesOwnBf16) {
   EXPECT_GT(worst, 0.1) << "the tolerance is far too wide";
 }
 
-TEST_F(LongContext, CpuExecutorAgreesWithTheOracleAndReadsEveryPage) {
+TEST_F(LongContext, CpuExecutorAgreesWithTheOracleOnTheWholeCache) {
   const auto executor = on_cpu(model_);
   ASSERT_TRUE(executor);
   ASSERT_EQ(executor->info().context_max, config().context_max);
