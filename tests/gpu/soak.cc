@@ -1,12 +1,12 @@
 // soak: the CUDA executor at batch 8 under random joins and leaves, on a full shape with dummy weights; every token is
-// compared with the same request's alone. Prints a JSON line, which --results appends to a file; exits with 1 at a
+// compared with the same request's alone. Prints a JSON line, which --results records; exits with 1 at a
 // mismatch, with 2 where it could not run. Another --seed is another soak.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <string>
 
+#include "apps/bench_support.h"
 #include "exec/cuda/cuda_executor.h"
 #include "model/model.h"
 #include "tests/gpu/soak_run.h"
@@ -28,14 +28,16 @@ Result<SoakReport> soak(const Flags& flags) {
                    make_dummy_model(config, {}, DummyValues::kMadeByExecutor));
   CudaExecutorOptions options;
   options.device_index = flags.device;
-  options.sequence_slots = flags.soak.slots;
+  options.sequence_slots = options.rows_max = flags.soak.slots;
   options.pages_full = options.pages_sliding = soak_pages(flags.soak) * flags.soak.slots;
   options.delay_seed = flags.delay_seed;
   ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor, make_cuda_executor(model, options));
   ASSIGN_OR_RETURN(SoakReport report, run_soak(*executor, flags.soak));
-  const std::string line = report.json_line(flags.soak, executor->info());
-  std::printf("%s\n", line.c_str());
-  if (!flags.results.empty()) std::ofstream(flags.results, std::ios::app) << line << "\n";
+  boost::json::object line = result_line("soak", "megakernel", executor->info().device);
+  line["model_shape"] = flags.shape + " (dummy weights)";
+  line["delay_seed"] = flags.delay_seed;
+  report.write(flags.soak, line);
+  if (!record_result(line, flags.results)) return Error{"the result was not recorded"};
   return report;
 }
 
@@ -50,7 +52,7 @@ int main_of(int argc, char** argv) {
   app.add_option("--prompt-max", flags.soak.prompt_max)->check(CLI::Range(1, 8192))->capture_default_str();
   app.add_option("--delay-seed", flags.delay_seed, "random pauses in the kernel; 0: none")->capture_default_str();
   app.add_option("--device", flags.device, "number of the GPU");
-  app.add_option("--results", flags.results, "file to append the line to");
+  app.add_option("--results", flags.results, "append the line to <machine>.ndjson in this folder");
   CLI11_PARSE(app, argc, argv);
   flags.soak.progress = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
   const Result<SoakReport> report = soak(flags);

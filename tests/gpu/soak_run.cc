@@ -2,7 +2,6 @@
 #include "tests/gpu/soak_run.h"
 
 #include <algorithm>
-#include <boost/json.hpp>
 #include <chrono>
 #include <deque>
 #include <utility>
@@ -81,7 +80,7 @@ class Soak {
         // Batches of all sizes: a free slot waits a while, and some leave before they are done.
         if (!slot.is_taken() && slot.in_flight == 0 && prng_.below(8) == 0)
           join(slot, prng_.below(static_cast<uint32_t>(requests_.size())));
-        else if (slot.is_taken() && prng_.below(300) == 0) leave(slot);
+        else if (slot.is_taken() && prng_.below(300) == 0 && !is_planned(slot)) leave(slot);
       }
       RETURN_IF_ERROR(step());
       tell(std::to_string(static_cast<int64_t>(seconds_since(start))) + " s: " + std::to_string(report_.tokens) +
@@ -123,9 +122,11 @@ class Soak {
     ++report_.left_early;
     free_if_done(slot);
   }
+  bool is_planned(const Slot& slot) const {
+    return slot.planned == requests_[static_cast<size_t>(slot.request)].length;
+  }
   void free_if_done(Slot& slot) {
-    const bool done = slot.leaves || slot.planned == requests_[static_cast<size_t>(slot.request)].length;
-    if (!done || slot.in_flight > 0) return;
+    if (slot.in_flight > 0 || !(slot.leaves || is_planned(slot))) return;
     executor_.close_sequence(index_of(slot));
     slot.request = -1;
     slot.leaves = false;
@@ -142,7 +143,8 @@ class Soak {
     for (Slot& slot : slots_) {
       if (!slot.is_taken()) continue;
       const Request& request = requests_[static_cast<size_t>(slot.request)];
-      if (slot.planned == request.length) continue;
+      if (slot.planned == request.length || plan.rows.size() == static_cast<size_t>(executor_.info().rows_max))
+        continue;
       const StepRow row = row_of(slot, request);
       const int32_t needed = std::max<int32_t>(1, static_cast<int32_t>(row.tokens.size()));
       if (tokens + needed > executor_.info().tokens_max) continue;
@@ -233,23 +235,31 @@ int32_t soak_pages(const SoakOptions& options) {
   return static_cast<int32_t>(ceil_div(options.prompt_max + options.output_max, kPagePositions));
 }
 
-std::string SoakReport::json_line(const SoakOptions& options, const ExecutorInfo& info) const {
-  boost::json::object line;
-  line["bench"] = "soak";
-  line["device"] = info.device;
+void SoakReport::write(const SoakOptions& options, boost::json::object& line) const {
   line["seed"] = options.seed;
-  line["seconds"] = seconds;
+  line["requests"] = options.requests;
+  line["prompt_max"] = options.prompt_max;
+  line["output_max"] = options.output_max;
   line["slots"] = options.slots;
+  line["seconds"] = seconds;
   line["steps"] = steps;
   line["tokens"] = tokens;
   line["prompts"] = prompts;
   line["left_early"] = left_early;
   line["mismatches"] = mismatches;
   if (mismatches > 0) line["first_mismatch"] = first_mismatch;
-  return boost::json::serialize(line);
 }
 
 Result<SoakReport> run_soak(Executor& executor, const SoakOptions& options) {
+  const ExecutorInfo& info = executor.info();
+  if (options.slots > info.sequence_slots)
+    return Error{std::to_string(options.slots) + " slots, the executor has " + std::to_string(info.sequence_slots)};
+  if (options.prompt_max > info.tokens_max)
+    return Error{"prompts of " + std::to_string(options.prompt_max) + " tokens, a plan holds " +
+                 std::to_string(info.tokens_max)};
+  if (options.prompt_max + options.output_max > info.context_max)
+    return Error{"prompts and outputs of " + std::to_string(options.prompt_max + options.output_max) +
+                 " tokens, a sequence holds " + std::to_string(info.context_max)};
   Soak soak(executor, options);
   RETURN_IF_ERROR(soak.run_alone());
   SoakReport report;

@@ -3,6 +3,7 @@
 // longer soak. tests/gpu/soak.cc runs it on a GPU.
 #pragma once
 
+#include <boost/json.hpp>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -29,13 +30,13 @@ struct SoakReport {
   int64_t mismatches = 0;
   std::string first_mismatch;  // request, token index, both tokens
   double seconds = 0;
-  std::string json_line(const SoakOptions& options, const ExecutorInfo& info) const;
+  void write(const SoakOptions& options, boost::json::object& line) const;  // all of it, and what it was asked
 };
 
 // Pages a slot needs, in both pools; the executor must have slots times as many.
 int32_t soak_pages(const SoakOptions& options);
 
-// Error: of the executor.
+// Error: of the executor, or it is too small for the options.
 Result<SoakReport> run_soak(Executor& executor, const SoakOptions& options);
 
 }  // namespace boreas

@@ -76,7 +76,7 @@ TEST(Soak, FindsOneWrongToken) {
   const auto reference = cpu_executor(options);
   const auto alone = run_soak(*reference, options);
   ASSERT_TRUE(alone.ok());
-  // The last of all steps: well behind those that each request takes alone.
+  // Well behind the steps that requests take alone.
   OneWrongToken executor(cpu_executor(options), 500);
   const auto report = run_soak(executor, options);
   ASSERT_TRUE(report.ok()) << report.error().message;
