@@ -32,7 +32,6 @@
 #define BOREAS_DEVICE_COLD inline
 #define BOREAS_UNROLL
 #define BOREAS_NO_UNROLL
-#define BOREAS_UNROLL_4
 
 namespace boreas::emulation {
 

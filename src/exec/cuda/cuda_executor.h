@@ -33,7 +33,7 @@ struct CudaExecutorOptions {
   // How decode steps run: the megakernel, or what it is compared with, which gives the same bits and knows no traces.
   CudaArm arm = CudaArm::kMegakernel;
   KernelCut cut = KernelCut::kLevels;
-  // Called when a launch is done with when its tasks ran. Launches then run one at a time.
+  // Called when a launch is done with when its tasks ran. Those launches run one at a time.
   cuda::TraceSink trace;
   cuda::CudaTuning tuning;
   std::shared_ptr<const cuda::CudaTuning> live_tuning;  // if set, looked at before every launch instead

@@ -1,13 +1,15 @@
 // Products of streamed weights with activations, by the eight consumer warps.
 //
-//   A = weights, 16 rows of a tile x 16 columns      B = activations, 16 columns x 8 plan rows      D: 16 x 8 fp32
+//   A = weights, 16 rows of a tile x 16 columns      B = activations, 16 columns x 8 vectors      D: 16 x 8 fp32
+//
+// B's vectors are those of all plan rows, or for an expert of those that chose it.
 //
 // A tile's pieces are dealt to the warps as the stream brings them (pipeline.cuh); two warps share a piece, one its
 // even blocks of 32 columns (or groups of blocks), the other the odd ones. Share 2 p + s of a tile is piece p's blocks
 // of parity s. Shares q, q + 8, ... always fall to one warp, which adds them up in order: they are part q of the tile,
 // at most eight parts. So parts, and what goes into each, depend on nothing but the matrix's shape, whoever computed
-// them; they are added in one order, ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7)), by whoever needs the value. Columns of
-// B beyond the plan's rows are zero: they change no other element.
+// them; they are added in one order, ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7)), by whoever needs the value. Further
+// columns of B are zero: they change no other element.
 #pragma once
 
 #include "exec/cuda/tile_products.cuh"

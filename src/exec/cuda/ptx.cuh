@@ -15,7 +15,6 @@
 #define BOREAS_DEVICE_COLD static __device__ __noinline__
 #define BOREAS_UNROLL _Pragma("unroll")
 #define BOREAS_NO_UNROLL _Pragma("unroll 1")
-#define BOREAS_UNROLL_4 _Pragma("unroll 4")
 
 namespace boreas::cuda {
 

@@ -42,7 +42,7 @@ struct ScratchMap {
   uint32_t route_bytes;   // ascending, [rows * topk] bytes. All rows' choices, numbered row * topk + choice, by expert
   uint32_t route_firsts;  // and then by row: [rows * topk + 1] bytes, with which of them an expert begins;
   uint32_t route_sorted;  // [rows * topk] bytes, which choice they are;
-  uint32_t route_places;  // [rows * topk] bytes, where among them a choice is. The last three: not for one row
+  uint32_t route_places;  // [rows * topk] bytes, where among them a choice is. Kernels of one row leave these
   uint32_t partials;      // 2 halves of partial_half bytes; or kAttentionGiftBytes
   uint32_t partial_half;  // partial_bytes(rows) to kPartialBytesMax
   uint32_t attention_other;  // [2][kRowsMax] floats: m and l of the second group

@@ -1,5 +1,6 @@
 // What the host hands the megakernel for one step: addresses that never change, and the step's plan. Passed by value as
-// the kernel's parameter (constant memory of the launch). Plain data, shared by host and device.
+// the kernel's parameter (constant memory of the launch); sliced kernels share a copy in constant memory. Plain data,
+// shared by host and device.
 #pragma once
 
 #include <cstdint>

@@ -7,8 +7,8 @@
 
 namespace boreas::cuda {
 
-// A plan row's vector in shared memory, from block to block of 32 columns by the operand's step. A row that does not
-// exist, or did not choose this expert, is multiplied as zeros.
+// A column's vector in shared memory, from block to block of 32 columns by the operand's step: of a plan row, or of a
+// choice. A column that does not exist is multiplied as zeros.
 struct Vector {
   uint32_t address = 0;  // of block 0
   bool present = false;

@@ -1,6 +1,5 @@
 // DOWN on the device. A thread adds up the experts of its (hidden row, plan row), in ascending id, weight times dot
-// product. An expert that a row did not choose is skipped for that row, not added as zero: what other rows chose cannot
-// change it.
+// product. What others chose is never read for a row, and cannot change its sum.
 #pragma once
 
 #include "exec/cuda/ops/op.cuh"

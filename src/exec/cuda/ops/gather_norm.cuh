@@ -1,6 +1,5 @@
 // GATHER_NORM on the device. A thread always takes the same words of a row, whatever the batch: the order of the sum of
-// squares is the shape's. Norm weights are fetched before the words are awaited: into registers, or where many words
-// take these, into the cache.
+// squares is the shape's. Norm weights are fetched before the words are awaited, and some rows' words at once.
 #pragma once
 
 #include "exec/cuda/ops/op.cuh"
@@ -55,23 +54,6 @@ struct Body<C, Op::kGatherNorm> {
   }
 
  private:
-  // Where a word of row 0 goes and how many values it holds. Pairs of columns stay together where slices are even.
-  struct Place {
-    uint32_t pair[3];
-    int32_t count;
-  };
-  static constexpr bool kTogetherInBlock = kEven && kBlockColumns % C::kHiddenSliceMax == 0;
-  static BOREAS_DEVICE Place place_of(const Worker<C>& w, int32_t i) {
-    const Range values = values_of(i);
-    Place place{{}, values.count};
-    BOREAS_UNROLL
-    for (int32_t k = 0; k < 3; ++k)
-      place.pair[k] = kTogetherInBlock && k > 0
-                          ? place.pair[0] + static_cast<uint32_t>(4 * k)
-                          : w.slot(Slot::kNormed) + activation_offset(w.rows(), 0, values.first + 2 * k);
-    return place;
-  }
-
   // Columns of word i of a row; none beyond a writer's slice.
   static BOREAS_DEVICE Range values_of(int32_t i) {
     if (i >= kWords) return {};

@@ -115,7 +115,7 @@ struct Body<C, Op::kTopK> {
 
   // Bit q of four as the lowest bit of byte q.
   static constexpr uint32_t byte_of_each_bit(uint32_t bits) { return bits * 0x204081u & 0x01010101u; }
-  static_assert(byte_of_each_bit(0b1011) == 0x01000101u && kPerLane <= 4);
+  static_assert(byte_of_each_bit(0b1011) == 0x01000101u && kPerLane <= 4 && kRowsMax <= 8);
   static constexpr uint32_t bits_of_each_byte(uint32_t bytes) {
     bytes -= bytes >> 1 & 0x55555555u;
     bytes = (bytes & 0x33333333u) + (bytes >> 2 & 0x33333333u);
@@ -123,8 +123,8 @@ struct Body<C, Op::kTopK> {
   }
   static_assert(bits_of_each_byte(0xff017f00u) == 0x08010700u);
 
-  // Distinct experts in ascending order, and who chose them: bytes, written by one lane a word. rows: byte q, which
-  // rows chose expert lane + 32 q.
+  // Distinct experts in ascending order, and who chose them, in bytes. rows: byte q, which rows chose expert
+  // lane + 32 q.
   static BOREAS_DEVICE void write_experts(const Worker<C>& w, int32_t layer, int32_t slot, uint32_t hit,
                                           uint32_t rows) {
     const uint32_t table = w.route_table(w.route_parity(slot));
