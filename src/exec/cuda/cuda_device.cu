@@ -220,15 +220,16 @@ class CudaDevice final : public Device {
     return Ok{};
   }
 
+  bool runs_segments(const std::string& shape_name, int32_t workers) const override {
+    const MegakernelEntry* found = find_kernels(shape_name, workers);
+    return found != nullptr && found->sliced_any_rows.kernel != nullptr;
+  }
   Status launch_segments(const std::string& shape_name, int32_t workers, size_t shared_bytes, const StepParams& params,
                          std::span<const SegmentParams> segments, bool dependent) override {
     bind();
     const MegakernelEntry* found = find_kernels(shape_name, workers);
-    const SlicedKernel sliced = found != nullptr ? found->sliced_of(params.rows) : SlicedKernel{};
-    if (sliced.kernel == nullptr)
-      return Error{"this build has no kernels of the comparison arms for shape " + shape_name + " on " +
-                       std::to_string(workers) + " workers; only the megakernel runs it",
-                   "arm"};
+    CHECK(runs_segments(shape_name, workers));
+    const SlicedKernel sliced = found->sliced_of(params.rows);
     RETURN_IF_ERROR(prepare(*found, sliced.kernel, shared_bytes));
     Staging::Piece piece;
     RETURN_IF_CUDA_ERROR(staging_.take(sizeof(StepParams), stream_, piece));

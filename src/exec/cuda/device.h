@@ -68,9 +68,11 @@ class Device {
   virtual Status launch_step(const std::string& shape_name, int32_t workers, size_t shared_bytes,
                              const StepParams& params) = 0;
 
+  // Whether this build has the kernels of launch_segments() for the shape.
+  virtual bool runs_segments(const std::string& /*shape_name*/, int32_t /*workers*/) const { return false; }
   // The same step as one kernel a segment, in order (segments.h); dependent: each begins while the one before still
-  // runs. A program's segments stay where they are and as they are: a device may prepare them once. Error: this build
-  // has no such kernels for the shape.
+  // runs. A program's segments stay where they are and as they are: a device may prepare them once. Only for shapes of
+  // runs_segments().
   virtual Status launch_segments(const std::string& shape_name, int32_t /*workers*/, size_t /*shared_bytes*/,
                                  const StepParams& /*params*/, std::span<const SegmentParams> /*segments*/,
                                  bool /*dependent*/) {

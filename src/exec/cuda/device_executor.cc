@@ -55,6 +55,10 @@ class DeviceExecutor final : public Executor {
       return Error{"only the megakernel writes down when its tasks ran; trace it without another arm", "arm"};
     config_ = model.config();
     ASSIGN_OR_RETURN(shape_, find_shape(config_, spec.workers, shapes));
+    if (options_.arm != CudaArm::kMegakernel && !device_->runs_segments(shape_.name, shape_.workers))
+      return Error{"this build has no kernels of the comparison arms for shape " + std::string(shape_.name) +
+                       "; only the megakernel runs it",
+                   "arm"};
     if (spec.workers > device_->processors())
       return Error{device_->name() + " has " + std::to_string(device_->processors()) +
                    " processors, the kernel needs " + std::to_string(spec.workers)};

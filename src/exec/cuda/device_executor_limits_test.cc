@@ -285,6 +285,8 @@ TEST(DeviceExecutorLimits, OptionsOutOfRange) {
   EXPECT_NE(refused([](MadeUp& s) { s.options.tokens_max = 3; }).find("tokens_max: "), std::string::npos);
   EXPECT_NE(refused([](MadeUp& s) { s.options.kv_bytes = -1; }).find("kv_bytes: "), std::string::npos);
   EXPECT_NE(refused([](MadeUp& s) { s.device.processors = 3; }).find("3 processors"), std::string::npos);
+  EXPECT_NE(refused([](MadeUp& s) { s.options.arm = CudaArm::kGraph; }).find("arm: this build has no kernels"),
+            std::string::npos);
   EXPECT_NE(refused([](MadeUp& s) {
               s.model = make_dummy_model(model_shape("tiny").value()).value();
             }).find("no CUDA kernel for the model"),

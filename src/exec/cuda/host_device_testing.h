@@ -140,6 +140,7 @@ class HostDevice final : public Device {
     });
   }
 
+  bool runs_segments(const std::string&, int32_t) const override { return options_.segment_kernel != nullptr; }
   Status launch_segments(const std::string& shape_name, int32_t workers, size_t shared_bytes, const StepParams& params,
                          std::span<const SegmentParams> segments, bool dependent) override {
     if (!options_.segment_kernel)
