@@ -136,25 +136,5 @@ TEST(ArmsOnce, TracesAreTheMegakernels) {
   EXPECT_NE(executor.error().message.find("trace"), std::string::npos) << executor.error().message;
 }
 
-// A device without such kernels says so at the first step.
-TEST(ArmsOnce, AMissingKernelIsAnError) {
-  CudaExecutorOptions options;
-  options.arm = CudaArm::kGraph;
-  auto executor = emulation::emulated_executor(&launch, golden_model(), options);
-  ASSERT_TRUE(executor);
-  SequenceSpec spec;
-  spec.sampling = Sequence::greedy();
-  executor->open_sequence(0, spec);
-  const Sequence sequence = sequences_of(1)[0];
-  StepPlan plan;
-  plan.rows.push_back({});
-  plan.rows[0].tokens = sequence.prompt;
-  plan.rows[0].full_pages = plan.rows[0].sliding_pages = sequence.pages;
-  plan.rows[0].logits = LogitsWanted::kLast;
-  const auto ticket = executor->submit(plan);
-  ASSERT_FALSE(ticket.ok());
-  EXPECT_NE(ticket.error().message.find("golden"), std::string::npos) << ticket.error().message;
-}
-
 }  // namespace
 }  // namespace boreas
