@@ -154,6 +154,10 @@ constexpr int32_t height_of_row(int32_t unit_rows, int32_t row) {
   return 1;
 }
 
+// Whether a unit of so many rows, as the compiler knows them (else 0), is a tile or a few: partial_bytes() has room for
+// it.
+constexpr bool unit_fits(int32_t rows) { return rows > 0 && rows <= kTileRowsMax; }
+
 // A warp's walk over the tiles of an item: takes its shares of each and collects its parts. kColumns, kHeights: of all
 // tiles; only these are compiled.
 template <int32_t kColumns, uint32_t kHeights, bool kRouted, class C>
@@ -306,7 +310,7 @@ class TileWalk {
 template <int32_t kColumns, int32_t kRows, uint32_t kHeights, class C, class Operand, class Flush>
 BOREAS_DEVICE void stream_products(Worker<C>& w, StreamTaker& stream, int32_t units, int32_t matrix_rows,
                                    const Operand& x, Flush flush) {
-  constexpr bool kUnitFits = kRows > 0 && kRows <= kTileRowsMax;  // partial_bytes() has room for it
+  constexpr bool kUnitFits = unit_fits(kRows);
   TileWalk<kColumns, kUnitFits ? tile_heights(kRows) : kHeights, false, C> walk(w);
   auto& sums = walk.sums();
   int32_t first = 0, unit = 0, left = matrix_rows;
@@ -369,7 +373,7 @@ struct RoutedRun {
 template <int32_t kColumns, int32_t kRows, uint32_t kHeights, class C, class Operand, class Flush>
 BOREAS_DEVICE void stream_experts(Worker<C>& w, StreamTaker& stream, int32_t parity, int32_t matrix_rows, Operand& x,
                                   Flush flush) {
-  constexpr bool kUnitFits = kRows > 0 && kRows <= kTileRowsMax;  // partial_bytes() has room for it
+  constexpr bool kUnitFits = unit_fits(kRows);
   if (kUnitFits) matrix_rows = kRows;
   TileWalk<kColumns, kUnitFits ? tile_heights(kRows) : kHeights, true, C> walk(w);
   auto& sums = walk.sums();

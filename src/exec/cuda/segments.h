@@ -37,16 +37,7 @@ constexpr int32_t kKeptExperts = kSlots, kKeptBest = kSlots + 1, kKeptPlaces = k
 constexpr Role writer_of(int32_t place) {
   if (place == kKeptExperts) return Role::kRouter;
   if (place == kKeptBest) return Role::kMessenger;
-  switch (static_cast<Slot>(place)) {
-    case Slot::kRoute:
-    case Slot::kRouteOdd:
-      return Role::kRouter;
-    case Slot::kResidual:
-    case Slot::kProjected:
-      return Role::kConsumer;
-    default:
-      return Role::kMessenger;
-  }
+  return slot_writer(static_cast<Slot>(place));
 }
 
 // Of every worker alike.

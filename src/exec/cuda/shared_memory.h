@@ -9,6 +9,20 @@
 
 namespace boreas::cuda {
 
+// The role whose tasks write a slot and arrive at its mbarrier.
+constexpr Role slot_writer(Slot slot) {
+  switch (slot) {
+    case Slot::kRoute:
+    case Slot::kRouteOdd:
+      return Role::kRouter;
+    case Slot::kResidual:
+    case Slot::kProjected:
+      return Role::kConsumer;
+    default:
+      return Role::kMessenger;
+  }
+}
+
 constexpr int32_t kStagesMax = 16;
 constexpr int32_t kBarrierBytes = 8;
 constexpr int32_t kRouteExperts = 16;

@@ -117,16 +117,8 @@ struct Worker {
     if (barrier >= 0 && lane() == 0) mbarrier_arrive(scratch(&ScratchMap::slots) + barrier * kBarrierBytes);
   }
   static constexpr int32_t slot_arrivals(int32_t slot) {
-    switch (static_cast<Slot>(slot)) {
-      case Slot::kRoute:
-      case Slot::kRouteOdd:
-        return 1;
-      case Slot::kProjected:
-      case Slot::kResidual:
-        return kConsumerWarps;
-      default:
-        return kMessengerWarps;
-    }
+    const Role writer = slot_writer(static_cast<Slot>(slot));
+    return writer == Role::kRouter ? 1 : writer == Role::kConsumer ? kConsumerWarps : kMessengerWarps;
   }
 
   // ---- own publications: a hint for gatherers of the same worker, who would only disturb the stream by looking

@@ -62,7 +62,7 @@ struct Body<C, Op::kDown> {
     ExpertOperand<C::kExpertWidth * 2, false, C> x{w, parity, w.slot(Slot::kInner), kBlockRowBytes};
     stream_experts<C::kExpertWidth, kRows, kHeights>(
         w, stream, parity, count, x, [&](const RoutedRun& run, auto& sums) {
-          const int32_t rows = kRows > 0 && kRows <= kTileRowsMax ? kRows : run.rows;
+          const int32_t rows = unit_fits(kRows) ? kRows : run.rows;
           for (int32_t i = w.consumer_thread(); i < run.choices * rows; i += kConsumerThreads) {
             const int32_t column = i / rows;
             const float weight = w.route_weight(route_slot, w.sorted_choice(parity, run.first_choice + column));

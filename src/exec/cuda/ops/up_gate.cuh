@@ -29,7 +29,7 @@ struct Body<C, Op::kUpGate> {
                                              static_cast<uint32_t>(w.rows() * kBlockRowBytes)};
     stream_experts<C::kHidden, 2 * kExpertSlice, kHeightsOfSlices<C::kExpertWidth, C::kWorkers, 2>>(
         w, stream, parity, 2 * count, x, [&](const RoutedRun& run, const auto& sums) {
-          const int32_t rows = kExpertSlice > 0 && 2 * kExpertSlice <= kTileRowsMax ? 2 * kExpertSlice : run.rows;
+          const int32_t rows = unit_fits(2 * kExpertSlice) ? 2 * kExpertSlice : run.rows;
           for (int32_t i = w.consumer_thread(); i < run.choices * (rows / 2); i += kConsumerThreads) {
             const int32_t column = i / (rows / 2), pair = i - column * (rows / 2);
             const int32_t entry = column * rows + 2 * pair, row = run.first_row + 2 * pair;
