@@ -29,34 +29,18 @@ struct BenchFlags {
 
 bool on_gpu(const BenchFlags& flags) { return flags.setup.device != "cpu"; }
 
-// One batch size and context; the line that was recorded.
-Result<boost::json::object> run_decode(const BenchFlags& flags, const DecodeSetup& setup) {
-  ASSIGN_OR_RETURN(Decode decode, start_decode(setup));
-  DecodeFigures figures;
-  for (int32_t run = -1; run < flags.runs; ++run) {  // run -1 warms up
-    ASSIGN_OR_RETURN(const DecodeRun done, decode.rows.run(static_cast<uint64_t>(run) + 1000));
-    if (run >= 0) figures.add(setup, done);
-  }
-  const std::string device = decode.stack.executor->info().device;
-  if (!on_gpu(flags)) decode.stack.executor.reset();
-  ASSIGN_OR_RETURN(const ReadBandwidth read, read_bandwidth(setup));
-  const boost::json::object line = decode_line(setup, figures, device, read);
-  if (!record_result(line, flags.results_dir)) return Error{"the result was not recorded"};
-  return line;
-}
-
-double number(const boost::json::object& line, const char* key) { return line.at(key).to_number<double>(); }
+constexpr uint64_t kFirstSeed = 999;
 
 void print_table(const std::vector<boost::json::object>& lines) {
   std::printf("\n%12s %7s %9s %10s %10s %8s %10s %12s %10s\n", "arm", "batch", "context", "tok/s", "step, us", "GB",
               "experts", "read, GB/s", "of limit");
   for (const boost::json::object& line : lines)
     std::printf("%12s %7.0f %9.0f %10.1f %10.1f %8.2f %10.0f %12.0f %8.1f %%%s\n", line.at("arm").as_string().c_str(),
-                number(line, "batch"), number(line, "context"), number(line, "tok_s"), number(line, "step_us"),
-                number(line, "bytes_per_step") / 1e9, number(line, "distinct_experts"), number(line, "read_gb_s"),
-                number(line, "percent_of_limit"),
-                is_untuned(line.at("arm").as_string().c_str(), static_cast<int32_t>(number(line, "batch")),
-                           number(line, "percent_of_limit"))
+                number_of(line, "batch"), number_of(line, "context"), number_of(line, "tok_s"),
+                number_of(line, "step_us"), number_of(line, "bytes_per_step") / 1e9,
+                number_of(line, "distinct_experts"), number_of(line, "read_gb_s"), number_of(line, "percent_of_limit"),
+                is_untuned(line.at("arm").as_string().c_str(), static_cast<int32_t>(number_of(line, "batch")),
+                           number_of(line, "percent_of_limit"))
                     ? "  untuned: no gain counts against it"
                     : "");
 }
@@ -78,7 +62,7 @@ Status run_decodes(const BenchFlags& flags) {
         setup.context = context;
         setup.arm = arm;
         setup.cut = flags.cut == "ops" ? KernelCut::kOps : KernelCut::kLevels;
-        ASSIGN_OR_RETURN(lines.emplace_back(), run_decode(flags, setup));
+        ASSIGN_OR_RETURN(lines.emplace_back(), measure_decode(setup, flags.runs, kFirstSeed, flags.results_dir));
       }
     }
   }

@@ -69,6 +69,24 @@ boost::json::object decode_line(const DecodeSetup& setup, const DecodeFigures& f
   return line;
 }
 
+Result<boost::json::object> measure_decode(const DecodeSetup& setup, int32_t runs, uint64_t first_seed,
+                                           const std::string& results_dir) {
+  ASSIGN_OR_RETURN(Decode decode, start_decode(setup));
+  DecodeFigures figures;
+  for (int32_t run = -1; run < runs; ++run) {  // run -1 warms up
+    ASSIGN_OR_RETURN(const DecodeRun done, decode.rows.run(first_seed + static_cast<uint64_t>(run + 1)));
+    if (run >= 0) figures.add(setup, done);
+  }
+  const std::string device = decode.stack.executor->info().device;
+  if (!on_gpu(setup)) decode.stack.executor.reset();
+  ASSIGN_OR_RETURN(const ReadBandwidth read, read_bandwidth(setup));
+  boost::json::object line = decode_line(setup, figures, device, read);
+  if (!record_result(line, results_dir)) return Error{"the result was not recorded"};
+  return line;
+}
+
+double number_of(const boost::json::object& line, const char* key) { return line.at(key).to_number<double>(); }
+
 bool is_untuned(const std::string& arm, int32_t batch, double percent_of_limit) {
   const auto found =
       std::find_if(std::begin(kArms), std::end(kArms), [&](const ArmName& each) { return each.name == arm; });

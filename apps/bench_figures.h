@@ -39,6 +39,12 @@ Result<ReadBandwidth> read_bandwidth(const DecodeSetup& setup);
 boost::json::object decode_line(const DecodeSetup& setup, const DecodeFigures& figures, const std::string& device,
                                 const ReadBandwidth& read);
 
+// Runs of a setup after one that warms up, each from a seed of its own; the line, recorded if results_dir is not empty.
+Result<boost::json::object> measure_decode(const DecodeSetup& setup, int32_t runs, uint64_t first_seed,
+                                           const std::string& results_dir);
+
+double number_of(const boost::json::object& line, const char* key);
+
 // Whether an arm reaches so little of the limit that no gain may be quoted against it; a line of one row only says so.
 bool is_untuned(const std::string& arm, int32_t batch, double percent_of_limit);
 

@@ -32,8 +32,6 @@ struct Measured {
   boost::json::object line;
 };
 
-double number(const boost::json::object& line, const char* key) { return line.at(key).to_number<double>(); }
-
 Status record(const PartsFlags& flags, Measured& measured, boost::json::object line) {
   measured.line = std::move(line);
   if (!record_result(measured.line, flags.results_dir)) return Error{"the result was not recorded"};
@@ -74,24 +72,18 @@ Status measure_parts(const PartsFlags& flags, DecodeSetup setup, std::vector<Mea
   return Ok{};
 }
 
-Status measure_arm(const PartsFlags& flags, DecodeSetup setup, std::vector<Measured>& measured) {
-  ASSIGN_OR_RETURN(Decode decode, start_decode(setup));
+Status measure_arm(const PartsFlags& flags, const DecodeSetup& setup, std::vector<Measured>& measured) {
   Measured& arm = measured.emplace_back();
-  for (int32_t run = -1; run < flags.runs; ++run) {
-    ASSIGN_OR_RETURN(const DecodeRun done, decode.rows.run(kFirstSeed + static_cast<uint64_t>(run + 1)));
-    if (run >= 0) arm.figures.add(setup, done);
-  }
-  ASSIGN_OR_RETURN(const ReadBandwidth read, read_bandwidth(setup));
-  RETURN_IF_ERROR(record(flags, arm, decode_line(setup, arm.figures, decode.stack.executor->info().device, read)));
+  ASSIGN_OR_RETURN(arm.line, measure_decode(setup, flags.runs, kFirstSeed, flags.results_dir));
   arm.title = arm_title(name_of(setup.arm).name, arm.line.at("cut").as_string().c_str());
   return Ok{};
 }
 
 void print_parts(int32_t batch, const std::vector<Measured>& measured) {
-  const double whole = number(measured.front().line, "tok_s");
+  const double whole = number_of(measured.front().line, "tok_s");
   std::printf("\n%-42s %10s %10s %8s\n", ("batch " + std::to_string(batch)).c_str(), "tok/s", "of limit", "loss");
   for (const Measured& each : measured) {
-    const double tok_s = number(each.line, "tok_s"), percent = number(each.line, "percent_of_limit");
+    const double tok_s = number_of(each.line, "tok_s"), percent = number_of(each.line, "percent_of_limit");
     const bool untuned = is_untuned(each.line.at("arm").as_string().c_str(), batch, percent);
     std::printf("%-42s %10.1f %8.1f %% ", each.title.c_str(), tok_s, percent);
     if (untuned) std::printf(" untuned: no gain counts against it\n");
