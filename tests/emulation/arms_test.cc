@@ -52,14 +52,6 @@ std::vector<Sequence> sequences_of(int32_t count) {
   return sequences;
 }
 
-void expect_equal(const std::vector<Decoded>& a, const std::vector<Decoded>& b, const std::string& what) {
-  ASSERT_EQ(a.size(), b.size());
-  for (size_t i = 0; i < a.size(); ++i) {
-    EXPECT_EQ(a[i].tokens, b[i].tokens) << what << ", sequence " << i;
-    EXPECT_EQ(a[i].logprobs, b[i].logprobs) << what << ", sequence " << i;
-  }
-}
-
 class Arms : public testing::TestWithParam<KernelCut> {};
 
 TEST_P(Arms, BitsAreTheMegakernels) {

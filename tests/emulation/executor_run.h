@@ -88,4 +88,12 @@ inline std::vector<Decoded> decode(Executor& executor, const std::vector<Sequenc
   return results;
 }
 
+inline void expect_equal(const std::vector<Decoded>& a, const std::vector<Decoded>& b, const std::string& what) {
+  ASSERT_EQ(a.size(), b.size()) << what;
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].tokens, b[i].tokens) << what << ", sequence " << i;
+    EXPECT_EQ(a[i].logprobs, b[i].logprobs) << what << ", sequence " << i;
+  }
+}
+
 }  // namespace boreas

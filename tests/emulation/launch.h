@@ -22,19 +22,25 @@ void run_block(const cuda::StepParams& params) {
 using FourWorkers = cuda::Cut<cuda::GoldenShape, 4>;
 extern template void run_block<FourWorkers>(const cuda::StepParams& params);
 
-// `seed` orders what the device leaves open. Error: what the device found wrong.
-template <class Cut>
-Status launch_kernel(size_t shared_bytes, const cuda::StepParams& params, uint64_t seed) {
+// A block a worker, all of the host's memory open to them. Error: what the device found wrong.
+template <class Cut, class Block>
+Status launch_blocks(GridOptions options, size_t shared_bytes, const Block& block) {
   forget_memory();
   register_memory(reinterpret_cast<const void*>(4096), uint64_t{1} << 47, "all memory");
-  GridOptions options;
   options.blocks = Cut::kWorkers;
   options.threads = cuda::kThreads;
   options.shared_bytes = static_cast<uint32_t>(shared_bytes);
-  options.seed = seed;
-  const GridResult result = run_grid(options, [&] { run_block<Cut>(params); });
+  const GridResult result = run_grid(options, block);
   if (result.outcome == Outcome::kFinished) return Ok{};
   return Error{result.message};
+}
+
+// `seed` orders what the device leaves open.
+template <class Cut>
+Status launch_kernel(size_t shared_bytes, const cuda::StepParams& params, uint64_t seed) {
+  GridOptions options;
+  options.seed = seed;
+  return launch_blocks<Cut>(options, shared_bytes, [&] { run_block<Cut>(params); });
 }
 
 }  // namespace boreas::emulation

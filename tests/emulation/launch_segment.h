@@ -24,18 +24,11 @@ extern template void run_segment_block<FourWorkers>(const cuda::StepParams& para
 template <class Cut>
 Status launch_segment(size_t shared_bytes, const cuda::StepParams& params, const cuda::SegmentParams& segment,
                       uint64_t seed, bool check_races) {
-  forget_memory();
-  register_memory(reinterpret_cast<const void*>(4096), uint64_t{1} << 47, "all memory");
   GridOptions options;
-  options.blocks = Cut::kWorkers;
-  options.threads = cuda::kThreads;
-  options.shared_bytes = static_cast<uint32_t>(shared_bytes);
   options.seed = seed;
   options.check_races = check_races;
   options.polled_words = {params.scratch.arrived};
-  const GridResult result = run_grid(options, [&] { run_segment_block<Cut>(params, segment); });
-  if (result.outcome == Outcome::kFinished) return Ok{};
-  return Error{result.message};
+  return launch_blocks<Cut>(options, shared_bytes, [&] { run_segment_block<Cut>(params, segment); });
 }
 
 }  // namespace boreas::emulation

@@ -19,6 +19,7 @@
 #include "launch.h"
 #include "model/model.h"
 #include "tests/golden/golden_file.h"
+#include "tests/golden/plain_arithmetic.h"
 #include "tests/gpu/golden_run.h"
 #include "tests/gpu/layer_comparison.h"
 #include "tests/gpu/seeded_pages.h"
@@ -197,27 +198,13 @@ TEST_F(Probe, SeededValuesMatchTheOraclesGenerator) {
   check(7, true, {0xbb38, 0x3bbc, 0xbc32, 0x3b9c}, 0xe904661d9b41e9cfull);
 }
 
-using Vector = std::vector<double>;
+using plain::multiply;
+using plain::rotate;
+using plain::Vector;
 
-Vector multiply(const TensorView& weight, const Vector& x) {
-  Vector out(static_cast<size_t>(weight.rows));
-  for (int64_t row = 0; row < weight.rows; ++row)
-    for (size_t i = 0; i < x.size(); ++i)
-      out[static_cast<size_t>(row)] += double{bf16_to_float(weight.bf16_row(row)[i])} * x[i];
-  return out;
-}
 Vector rounded(Vector x) {
   for (double& value : x) value = round_to_bf16(static_cast<float>(value));
   return x;
-}
-void rotate(const ModelConfig& config, int32_t position, Vector& x) {
-  for (size_t i = 0; i < x.size(); i += 2) {
-    const double pair = static_cast<double>(i % static_cast<size_t>(config.head_dim));
-    const double angle = position * std::pow(config.rope_theta, -pair / config.head_dim);
-    const double a = x[i], b = x[i + 1];
-    x[i] = a * std::cos(angle) - b * std::sin(angle);
-    x[i + 1] = b * std::cos(angle) + a * std::sin(angle);
-  }
 }
 
 // One token's attention output behind a seeded cache, in doubles but for what is stored as BF16.

@@ -160,13 +160,6 @@ TEST_F(OnGpu, ArmsOfComparisonGiveTheMegakernelsBits) {
     out.together = decode(*executor, sequences, 40, true);
     out.drawn = decode(*executor, sequences, 40, false);
   };
-  const auto expect_equal = [](const std::vector<Decoded>& a, const std::vector<Decoded>& b, const std::string& what) {
-    ASSERT_EQ(a.size(), b.size()) << what;
-    for (size_t i = 0; i < a.size(); ++i) {
-      EXPECT_EQ(a[i].tokens, b[i].tokens) << what << ", sequence " << i;
-      EXPECT_EQ(a[i].logprobs, b[i].logprobs) << what << ", sequence " << i;
-    }
-  };
   Run whole;
   run(CudaArm::kMegakernel, KernelCut::kLevels, whole);
   for (const CudaArm arm : {CudaArm::kGraph, CudaArm::kDependentLaunch}) {

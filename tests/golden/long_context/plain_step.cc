@@ -6,20 +6,14 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "tests/golden/plain_arithmetic.h"
 
 namespace boreas {
 namespace {
 
-using Vector = std::vector<double>;
-
-Vector multiply(const TensorView& weight, const Vector& x) {
-  CHECK(weight.cols == static_cast<int64_t>(x.size()));
-  Vector out(static_cast<size_t>(weight.rows));
-  for (int64_t row = 0; row < weight.rows; ++row)
-    for (size_t i = 0; i < x.size(); ++i)
-      out[static_cast<size_t>(row)] += double{bf16_to_float(weight.bf16_row(row)[i])} * x[i];
-  return out;
-}
+using plain::multiply;
+using plain::rotate;
+using plain::Vector;
 
 Vector norm(const ModelConfig& config, const Vector& x, const TensorView& weight) {
   const double squares = std::inner_product(x.begin(), x.end(), x.begin(), 0.0);
@@ -27,16 +21,6 @@ Vector norm(const ModelConfig& config, const Vector& x, const TensorView& weight
   Vector out(x.size());
   for (size_t i = 0; i < x.size(); ++i) out[i] = x[i] * scale * double{bf16_to_float(weight.bf16_row(0)[i])};
   return out;
-}
-
-void rotate(const ModelConfig& config, int32_t position, Vector& x) {
-  for (size_t i = 0; i < x.size(); i += 2) {
-    const double pair = static_cast<double>(i % static_cast<size_t>(config.head_dim));
-    const double angle = position * std::pow(config.rope_theta, -pair / config.head_dim);
-    const double a = x[i], b = x[i + 1];
-    x[i] = a * std::cos(angle) - b * std::sin(angle);
-    x[i + 1] = b * std::cos(angle) + a * std::sin(angle);
-  }
 }
 
 // softmax(q k / sqrt(head_dim)) v of one query head over cached rows [first, ...) and the token's own.
