@@ -1,6 +1,7 @@
 // The door of program/: what one step does, compiled once and proved.
 //
-//   lower(ModelConfig) -> TaskGraph -> place(TaskGraph, DeviceSpec, rows_max) -> Program -> verify(Program) -> Verdict
+//   lower(ModelConfig, rows_max) -> TaskGraph -> place(TaskGraph, DeviceSpec, rows_max) -> Program -> verify(Program)
+//   -> Verdict
 //
 // compile() does all three and refuses a program that does not verify. A Program is immutable. It depends on the
 // model's shape, the machine and the largest number of rows; what changes from step to step (tokens, positions, pages,
@@ -56,7 +57,8 @@ struct TaskGraph {
   std::array<int32_t, kHops> hop_uses{};  // uses a step
 };
 
-TaskGraph lower(const ModelConfig& config);
+// rows_max: how many rows a step may have; decides in which order a layer's ops run.
+TaskGraph lower(const ModelConfig& config, int32_t rows_max);
 
 // ---- place
 struct SlotSpec {

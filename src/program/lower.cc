@@ -1,6 +1,6 @@
 // lower: a model's shape becomes the graph of one step. One pass over the layers; per layer the consumer's order is
 // router, QKV, attention, up and gate, O projection, down (measured best on Hopper by nine points: attention's hops
-// hide under the long up-and-gate stream).
+// hide under the long up-and-gate stream). With several rows QKV comes first.
 //
 //   embed -> x0 -> [norm -> router_logits -> top_k ------------> up_gate -> gather inner --.
 //                      `-> qkv -> gather qkv -> attention -> merge -> gather -> out_proj -> down -> x(l+1)] -> norm ->
@@ -10,9 +10,15 @@
 namespace boreas {
 namespace {
 
+// From so many rows on router logits are computed while q, k and v travel; attention is long enough then for the
+// choice of experts to be there before the stream wants it. With fewer rows up and gate would wait for it.
+constexpr int32_t kQkvFirstRows = 3;
+
 class Lowering {
  public:
-  explicit Lowering(const ModelConfig& config) { graph_.config = config; }
+  Lowering(const ModelConfig& config, int32_t rows_max) : qkv_first_(rows_max >= kQkvFirstRows) {
+    graph_.config = config;
+  }
 
   TaskGraph run() {
     embed();
@@ -78,13 +84,17 @@ class Lowering {
     return top_k.slot_out;
   }
 
-  void attention(int32_t layer) {
+  void project(int32_t layer) {
     const ModelConfig& config = graph_.config;
     TaskNode& qkv = add(Op::kQkv, layer, Cut::kHeads, config.kv_heads);
     qkv.slots_in[0] = id(Slot::kNormed);
     qkv.stream = LoadOp::kQkv;
     publishes(qkv, Hop::kQkv);
     gather(layer, Hop::kQkv, Slot::kQkv);
+  }
+
+  void attention(int32_t layer) {
+    const ModelConfig& config = graph_.config;
     TaskNode& attend = add(Op::kAttention, layer, Cut::kHeads, config.kv_heads);
     attend.slots_in[0] = id(Slot::kQkv);
     attend.stream = LoadOp::kKvPages;
@@ -98,7 +108,9 @@ class Lowering {
     const ModelConfig& config = graph_.config;
     const bool moe = config.is_moe(layer);
     norm(layer);
+    if (qkv_first_) project(layer);
     const int32_t route_slot = moe ? route(layer) : -1;
+    if (!qkv_first_) project(layer);
     attention(layer);
     TaskNode& up = add(Op::kUpGate, layer, Cut::kInner, moe ? config.expert_width : config.dense_width);
     up.slots_in[0] = id(Slot::kNormed);
@@ -132,11 +144,12 @@ class Lowering {
     publishes(sample, Hop::kToken);
   }
 
+  const bool qkv_first_;
   TaskGraph graph_;
 };
 
 }  // namespace
 
-TaskGraph lower(const ModelConfig& config) { return Lowering(config).run(); }
+TaskGraph lower(const ModelConfig& config, int32_t rows_max) { return Lowering(config, rows_max).run(); }
 
 }  // namespace boreas

@@ -81,8 +81,8 @@ TEST(Place, WhatDoesNotFitIsAnErrorWithTheNumbers) {
   ASSERT_FALSE(program.ok());
   EXPECT_NE(program.error().message.find("does not fit h200"), std::string::npos) << program.error().message;
   DeviceSpec none = toy_spec(0);
-  EXPECT_FALSE(place(lower(shape_named("tiny")), none, 1).ok());
-  EXPECT_FALSE(place(lower(shape_named("tiny")), toy_spec(3), 0).ok());
+  EXPECT_FALSE(place(lower(shape_named("tiny"), 1), none, 1).ok());
+  EXPECT_FALSE(place(lower(shape_named("tiny"), 0), toy_spec(3), 0).ok());
 }
 
 // The tuned case of North on 128 workers, worker by worker.
@@ -125,6 +125,21 @@ TEST(Place, NorthIsCutAsTuned) {
 }
 
 // A role never waits twice for the same arrivals.
+// Router logits hide the hop of q, k and v where there are rows enough.
+TEST(Place, QkvComesBeforeTheRouterFromThreeRowsOn) {
+  for (int32_t rows : {1, 2, 3, 8}) {
+    const Program program = placed(three_layer_shape(), toy_spec(4), rows);
+    const size_t consumer = static_cast<size_t>(Role::kConsumer);
+    std::vector<Op> ops;
+    for (int32_t i = program.list_first[consumer]; i < program.list_first[consumer + 1]; ++i)
+      if (program.tasks[static_cast<size_t>(i)].layer == 1)
+        ops.push_back(static_cast<Op>(program.tasks[static_cast<size_t>(i)].op));
+    std::vector<Op> wanted{Op::kRouterLogits, Op::kQkv, Op::kAttention, Op::kUpGate, Op::kOutProj, Op::kDown};
+    if (rows >= 3) std::swap(wanted[0], wanted[1]);
+    EXPECT_EQ(ops, wanted) << rows;
+  }
+}
+
 TEST(Place, WaitsAreStatedOnce) {
   const Program program = placed(shape_named("demo"), toy_spec(3), 4);
   for (int32_t worker = 0; worker < 3; ++worker) {

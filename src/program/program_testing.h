@@ -19,7 +19,7 @@ inline ModelConfig three_layer_shape() {
 }
 
 inline Program placed(const ModelConfig& config, const DeviceSpec& device, int32_t rows) {
-  return place(lower(config), device, rows).value();
+  return place(lower(config, rows), device, rows).value();
 }
 
 }  // namespace boreas
