@@ -1,5 +1,6 @@
-// Many experts and many rows, as full shapes have them: choices of more than 32 experts, several flushes of an op,
-// units that do not fit one. The checkpoints of the other tests have 16 experts at most.
+// Experts and rows as full shapes have them: choices of more than 32 experts, several flushes of an op, units that do
+// not fit one; and a worker with one expert. The checkpoints of the other tests have two experts a worker and 16 at
+// most.
 #include <gtest/gtest.h>
 
 #include "base/prng.h"
@@ -15,12 +16,23 @@ struct ManyExperts {
   static constexpr int32_t kHidden = 1024, kQueryHeads = 4, kKvHeads = 2, kExpertWidth = 64, kDenseWidth = 128,
                            kExperts = 128, kExpertsPerToken = 6, kVocabulary = 512;
 };
+// A router of one row a worker, whose pieces fill a chunk, or of one piece that is not full.
+struct ExpertAWorker {
+  static constexpr const char* kName = "an expert a worker";
+  static constexpr int32_t kHidden = 2048, kQueryHeads = 4, kKvHeads = 2, kExpertWidth = 64, kDenseWidth = 128,
+                           kExperts = 3, kExpertsPerToken = 2, kVocabulary = 512;
+};
+struct NarrowExpertAWorker : ExpertAWorker {
+  static constexpr const char* kName = "an expert a worker, narrow";
+  static constexpr int32_t kHidden = 256;
+};
 constexpr int32_t kLayers = 2, kRows = 8, kSteps = 2;
 
 // Against the CPU executor, and the first and last row bit for bit against themselves alone.
-TEST(Routes, ManyRowsOfManyExperts) {
-  using C = cuda::Cut<ManyExperts, 3>;
-  ModelConfig config = cuda::config_of_shape<ManyExperts>(*model_shape("tiny"));
+template <class Shape>
+void check_rows() {
+  using C = cuda::Cut<Shape, 3>;
+  ModelConfig config = cuda::config_of_shape<Shape>(*model_shape("tiny"));
   config.window = 16;
   config.context_max = 4096;
   config.layers.resize(kLayers);
@@ -34,20 +46,20 @@ TEST(Routes, ManyRowsOfManyExperts) {
   for (size_t row = 0; row < kRows; ++row) {
     Prng prng(1100 + row);
     for (int32_t step = 0; step < kSteps; ++step)
-      tokens[row].push_back(static_cast<TokenId>(prng.below(ManyExperts::kVocabulary)));
+      tokens[row].push_back(static_cast<TokenId>(prng.below(Shape::kVocabulary)));
     const auto traced = trace_cpu_forward(model, tokens[row], 8, options);
     ASSERT_TRUE(traced.ok()) << traced.error().message;
     expected.push_back(traced->logits);
   }
   for (int32_t step = 0; step < kSteps; ++step) {
-    std::vector<Machine<C>::Row> rows;
+    std::vector<typename Machine<C>::Row> rows;
     for (int32_t row = 0; row < kRows; ++row)
       rows.push_back({row, step, tokens[static_cast<size_t>(row)][static_cast<size_t>(step)]});
     const auto together = machine.run(rows, 11 + static_cast<uint64_t>(step));
     ASSERT_EQ(together.outcome, emulation::Outcome::kFinished) << together.message;
     for (size_t row = 0; row < kRows; ++row) {
-      const size_t first = static_cast<size_t>(step) * ManyExperts::kVocabulary;
-      const std::span<const float> wanted(expected[row].data() + first, ManyExperts::kVocabulary);
+      const size_t first = static_cast<size_t>(step) * Shape::kVocabulary;
+      const std::span<const float> wanted(expected[row].data() + first, Shape::kVocabulary);
       EXPECT_LT(distance(machine.logits(row), wanted), bf16_distance(kLayers)) << "row " << row << " step " << step;
     }
     for (size_t row : {size_t{0}, size_t{kRows - 1}}) {
@@ -57,6 +69,10 @@ TEST(Routes, ManyRowsOfManyExperts) {
     }
   }
 }
+
+TEST(Routes, ManyRowsOfManyExperts) { check_rows<ManyExperts>(); }
+TEST(Routes, ManyRowsOfAnExpertAWorker) { check_rows<ExpertAWorker>(); }
+TEST(Routes, ManyRowsOfANarrowExpertAWorker) { check_rows<NarrowExpertAWorker>(); }
 
 }  // namespace
 }  // namespace boreas

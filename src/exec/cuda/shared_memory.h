@@ -60,6 +60,7 @@ struct ScratchMap {
   uint32_t partials;      // 2 halves of partial_half bytes; or kAttentionGiftBytes
   uint32_t partial_half;  // partial_bytes(rows) to kPartialBytesMax
   uint32_t attention_other;  // [2][kRowsMax] floats: m and l of the second group
+  uint32_t logits;           // [kRowsMax] floats, of a worker's only expert
   uint32_t outputs;          // bf16 values about to be published by consumers
   uint32_t merged;           // bf16 values about to be published by messengers
   uint32_t sums;             // [2][kNormRowsTogether][kMessengerWarps] floats
@@ -95,6 +96,7 @@ constexpr ScratchMap map_scratch(uint32_t base, int32_t rows, int32_t pages_per_
   map.partials = take(2 * partial_half);
   map.partial_half = static_cast<uint32_t>(partial_half);
   map.attention_other = take(2 * kRowsMax * 4);
+  map.logits = take(kRowsMax * 4);
   map.outputs = take(rows * C::kOutputRowBytes);
   map.merged = take(C::kOutputSliceMax * 2);
   map.sums = take(2 * kNormRowsTogether * kMessengerWarps * 4);

@@ -16,7 +16,7 @@
 namespace boreas::cuda {
 
 // Named barriers; 0 is the whole block.
-enum : int32_t { kConsumersMeet = 1, kAttentionGroupsMeet = 2, kMessengersMeet = 4 };
+enum : int32_t { kConsumersMeet = 1, kGroupsMeet = 2, kMessengersMeet = 4 };
 
 BOREAS_DEVICE uint32_t load_half(uint32_t address) {
   return load_shared_32(address & ~3u) >> (address % 4 * 8) & 0xffffu;

@@ -148,7 +148,7 @@ struct Body<C, Op::kAttention> {
       store_shared_16(chunk + k_offset(position, dim), load_half(key));
       store_shared_16(chunk + v_offset(position, dim), load_half(key + kHeadDim * 2));
     }
-    named_barrier(kAttentionGroupsMeet + w.warp() / kGroupWarps, kGroupThreads);
+    named_barrier(kGroupsMeet + w.warp() / kGroupWarps, kGroupThreads);
   }
 
   // visible_first, visible_last: positions of the chunk.
