@@ -201,12 +201,14 @@ bool write_perfetto(const Program& program, const Launch& launch, const TraceFla
   for (const WorkerTimes& times : launch.workers) origin = std::min(origin, times.nanoseconds_begin);
   file << "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
   const char* comma = "\n";
-  const auto event = [&](size_t worker, int32_t role, const std::string& name, int32_t layer, double from, double to) {
+  const auto event = [&](size_t worker, int32_t role, const std::string& name, int32_t layer, double from, double to,
+                         double stalled) {
     char line[320];
     std::snprintf(line, sizeof line,
                   "%s{\"ph\":\"X\",\"pid\":%zu,\"tid\":\"%s\",\"name\":\"%s\",\"ts\":%.3f,\"dur\":%.3f,"
-                  "\"args\":{\"layer\":%d}}",
-                  comma, worker, role_name(static_cast<Role>(role)), name.c_str(), from, to - from, layer);
+                  "\"args\":{\"layer\":%d,\"stalled_us\":%.3f,\"sm\":%u}}",
+                  comma, worker, role_name(static_cast<Role>(role)), name.c_str(), from, to - from, layer, stalled,
+                  static_cast<unsigned>(launch.workers[worker].processor));
     file << line;
     comma = ",\n";
   };
@@ -221,8 +223,9 @@ bool write_perfetto(const Program& program, const Launch& launch, const TraceFla
           return shared_microseconds(launch, worker, origin, clocks_at(launch, worker, times, moment));
         };
         if (times.at[static_cast<size_t>(Moment::kDone)] == 0) continue;
-        event(worker, role, "wait", task.layer, at(Moment::kTaken), at(Moment::kReady));
-        event(worker, role, op_name(static_cast<Op>(task.op)), task.layer, at(Moment::kReady), at(Moment::kDone));
+        event(worker, role, "wait", task.layer, at(Moment::kTaken), at(Moment::kReady), 0);
+        event(worker, role, op_name(static_cast<Op>(task.op)), task.layer, at(Moment::kReady), at(Moment::kDone),
+              times.stalled * microseconds_per_clock(launch.workers[worker]));
       }
     }
   }
