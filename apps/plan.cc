@@ -99,7 +99,7 @@ Compiled compile_one(const ModelConfig& config, const DeviceSpec& device, int32_
   Compiled compiled;
   compiled.rows = rows;
   const double start = now_ms();
-  Result<Program> program = place(lower(config), device, rows);
+  Result<Program> program = place(lower(config, rows), device, rows);
   const double placed = now_ms();
   compiled.compile_ms = placed - start;
   if (!program.ok()) {

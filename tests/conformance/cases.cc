@@ -62,7 +62,7 @@ Machine machine_of(const Shape& shape, int32_t workers, int32_t rows_max) {
   Machine machine;
   machine.name = std::string(shape.name) + ", " + std::to_string(workers) + " workers";
   machine.model = model_of(shape);
-  Result<Program> program = place(lower(machine.model->config()), toy_spec(workers), rows_max);
+  Result<Program> program = place(lower(machine.model->config(), rows_max), toy_spec(workers), rows_max);
   CHECK(program.ok());
   machine.program = std::move(*program);
   return machine;
