@@ -85,7 +85,7 @@ bool needs_python(const std::vector<EvalSet>& sets) {
 // Everything an evaluation needs, made before the first prompt is asked.
 struct Setup {
   std::vector<EvalSet> sets;
-  std::map<std::string, Verdict> baseline;
+  std::map<std::string, AnswerVerdict> baseline;
   std::map<std::string, std::string> reference;
   std::unique_ptr<PythonSandbox> sandbox;
   std::unique_ptr<LocalServer> local;

@@ -56,14 +56,16 @@ void print_ids(std::ostream& out, const char* title, const std::vector<std::stri
   out << "\n";
 }
 
-Status read_verdicts(const std::string& file, const json::array& prompts, std::map<std::string, Verdict>& verdicts) {
+Status read_verdicts(const std::string& file, const json::array& prompts,
+                     std::map<std::string, AnswerVerdict>& verdicts) {
   for (size_t i = 0; i < prompts.size(); ++i) {
     const std::string path = "prompts." + std::to_string(i);
     const json::object* prompt = prompts[i].if_object();
     const json::value* id = prompt ? prompt->if_contains("id") : nullptr;
     const json::value* name = prompt ? prompt->if_contains("verdict") : nullptr;
     if (!id || !id->is_string()) return Error{file + ": '" + path + ".id' must be a string", path + ".id"};
-    const std::optional<Verdict> verdict = name && name->is_string() ? verdict_of(name->get_string()) : std::nullopt;
+    const std::optional<AnswerVerdict> verdict =
+        name && name->is_string() ? verdict_of(name->get_string()) : std::nullopt;
     if (!verdict) {
       return Error{file + ": '" + path + ".verdict' must be right, wrong or unscored", path + ".verdict"};
     }
@@ -93,8 +95,8 @@ std::vector<TableRow> make_table(const std::vector<EvalOutcome>& outcomes) {
         row.kind = kind;
         row.part = part;
         ++row.count;
-        row.right += outcome.verdict == Verdict::kRight ? 1 : 0;
-        row.unscored += outcome.verdict == Verdict::kUnscored ? 1 : 0;
+        row.right += outcome.verdict == AnswerVerdict::kRight ? 1 : 0;
+        row.unscored += outcome.verdict == AnswerVerdict::kUnscored ? 1 : 0;
       }
     }
     for (auto& entry : counts) rows.push_back(std::move(entry.second));
@@ -164,7 +166,7 @@ std::string verdict_lines(const std::vector<EvalOutcome>& outcomes) {
   return text + "]}\n";
 }
 
-Result<std::map<std::string, Verdict>> read_baseline(const std::string& file) {
+Result<std::map<std::string, AnswerVerdict>> read_baseline(const std::string& file) {
   std::error_code error;
   const uintmax_t bytes = std::filesystem::file_size(file, error);
   if (error || bytes > kBaselineBytesMax) return Error{"cannot read the baseline " + file, "baseline"};
@@ -176,13 +178,13 @@ Result<std::map<std::string, Verdict>> read_baseline(const std::string& file) {
   if (!prompts || !prompts->is_array()) {
     return Error{file + ": 'prompts' must be a list; it is no result of boreas eval", "prompts"};
   }
-  std::map<std::string, Verdict> verdicts;
+  std::map<std::string, AnswerVerdict> verdicts;
   RETURN_IF_ERROR(read_verdicts(file, prompts->get_array(), verdicts));
   return verdicts;
 }
 
 BaselineChange compare_baseline(const std::vector<EvalOutcome>& outcomes,
-                                const std::map<std::string, Verdict>& baseline) {
+                                const std::map<std::string, AnswerVerdict>& baseline) {
   BaselineChange change;
   for (const EvalOutcome& outcome : outcomes) {
     const auto found = baseline.find(outcome.item->id);
@@ -190,10 +192,10 @@ BaselineChange compare_baseline(const std::vector<EvalOutcome>& outcomes,
       change.unknown.push_back(outcome.item->id);
       continue;
     }
-    if (outcome.verdict == Verdict::kUnscored || found->second == Verdict::kUnscored) continue;
+    if (outcome.verdict == AnswerVerdict::kUnscored || found->second == AnswerVerdict::kUnscored) continue;
     ++change.compared;
     if (outcome.verdict == found->second) continue;
-    (outcome.verdict == Verdict::kWrong ? change.newly_wrong : change.newly_right).push_back(outcome.item->id);
+    (outcome.verdict == AnswerVerdict::kWrong ? change.newly_wrong : change.newly_right).push_back(outcome.item->id);
   }
   return change;
 }

@@ -30,7 +30,7 @@ boost::json::object report_json(const std::vector<EvalOutcome>& outcomes, boost:
 std::string verdict_lines(const std::vector<EvalOutcome>& outcomes);
 
 // Verdicts by id, of a file that either of the two wrote. Error: names file and field.
-Result<std::map<std::string, Verdict>> read_baseline(const std::string& file);
+Result<std::map<std::string, AnswerVerdict>> read_baseline(const std::string& file);
 
 struct BaselineChange {
   std::vector<std::string> newly_wrong, newly_right, unknown;  // ids; unknown: not in the baseline
@@ -38,7 +38,7 @@ struct BaselineChange {
 };
 // Unscored on either side is not compared.
 BaselineChange compare_baseline(const std::vector<EvalOutcome>& outcomes,
-                                const std::map<std::string, Verdict>& baseline);
+                                const std::map<std::string, AnswerVerdict>& baseline);
 void print_change(std::ostream& out, const BaselineChange& change);
 
 Status write_file(const std::string& file, const std::string& text);

@@ -59,7 +59,7 @@ Result<std::vector<EvalOutcome>> run_prompts(const std::vector<EvalSet>& sets, c
                                              const PythonSandbox* sandbox) {
   std::vector<EvalOutcome> outcomes;
   for (const EvalSet& set : sets) {
-    for (const EvalItem& item : set.items) outcomes.push_back({&set, &item, Verdict::kWrong, {}});
+    for (const EvalItem& item : set.items) outcomes.push_back({&set, &item, AnswerVerdict::kWrong, {}});
   }
   Progress progress(outcomes.size(), options.show_progress);
   std::atomic<size_t> next = 0;
@@ -78,7 +78,7 @@ Result<std::vector<EvalOutcome>> run_prompts(const std::vector<EvalSet>& sets, c
       }
       outcome.reply = std::move(*reply);
       if (outcome.reply.error.empty()) outcome.verdict = score(outcome.reply.answer, outcome.item->check, sandbox);
-      progress.add(outcome.verdict == Verdict::kRight);
+      progress.add(outcome.verdict == AnswerVerdict::kRight);
     }
   };
   std::vector<std::thread> threads;

@@ -14,7 +14,7 @@ namespace boreas {
 struct EvalOutcome {
   const EvalSet* set = nullptr;
   const EvalItem* item = nullptr;
-  Verdict verdict = Verdict::kWrong;
+  AnswerVerdict verdict = AnswerVerdict::kWrong;
   Reply reply;
 };
 

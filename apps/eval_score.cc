@@ -157,24 +157,24 @@ bool is_number(std::string_view text, const json::value& value) {
   return !number.empty() && same_number(json::value(std::strtod(number.c_str(), nullptr)), value);
 }
 
-Verdict run_python(std::string_view text, const Check& check, const PythonSandbox* sandbox) {
-  if (!sandbox) return Verdict::kUnscored;
+AnswerVerdict run_python(std::string_view text, const Check& check, const PythonSandbox* sandbox) {
+  if (!sandbox) return AnswerVerdict::kUnscored;
   const json::value function = check.function ? json::value(*check.function) : json::value(nullptr);
   const json::object task{{"code", code_block(text)}, {"function", function}, {"args", check.arguments}};
   const PythonSandbox::Outcome outcome = sandbox->run(json::serialize(task));
-  if (outcome.end == PythonSandbox::End::kNotStarted) return Verdict::kUnscored;
-  if (outcome.end == PythonSandbox::End::kKilled) return Verdict::kWrong;
+  if (outcome.end == PythonSandbox::End::kNotStarted) return AnswerVerdict::kUnscored;
+  if (outcome.end == PythonSandbox::End::kKilled) return AnswerVerdict::kWrong;
   const std::optional<json::value> returned = parse_json(outcome.output);
-  return returned && same_json(*returned, check.returned) ? Verdict::kRight : Verdict::kWrong;
+  return returned && same_json(*returned, check.returned) ? AnswerVerdict::kRight : AnswerVerdict::kWrong;
 }
 
 }  // namespace
 
-std::string_view verdict_name(Verdict verdict) { return kVerdictNames[static_cast<size_t>(verdict)]; }
+std::string_view verdict_name(AnswerVerdict verdict) { return kVerdictNames[static_cast<size_t>(verdict)]; }
 
-std::optional<Verdict> verdict_of(std::string_view name) {
+std::optional<AnswerVerdict> verdict_of(std::string_view name) {
   for (size_t i = 0; i < kVerdictNames.size(); ++i) {
-    if (kVerdictNames[i] == name) return static_cast<Verdict>(i);
+    if (kVerdictNames[i] == name) return static_cast<AnswerVerdict>(i);
   }
   return std::nullopt;
 }
@@ -247,10 +247,10 @@ std::optional<json::value> parse_json(std::string_view text) {
   return value;
 }
 
-Verdict score(const Answer& answer, const Check& check, const PythonSandbox* sandbox) {
-  const auto verdict = [](bool right) { return right ? Verdict::kRight : Verdict::kWrong; };
+AnswerVerdict score(const Answer& answer, const Check& check, const PythonSandbox* sandbox) {
+  const auto verdict = [](bool right) { return right ? AnswerVerdict::kRight : AnswerVerdict::kWrong; };
   if (check.type == Check::Type::kToolCalls) return verdict(same_calls(answer.calls, check.calls));
-  if (!answer.calls.empty() || !answer.content) return Verdict::kWrong;
+  if (!answer.calls.empty() || !answer.content) return AnswerVerdict::kWrong;
   const std::string_view text = trim(*answer.content);
   switch (check.type) {
     case Check::Type::kNumber:
@@ -270,7 +270,7 @@ Verdict score(const Answer& answer, const Check& check, const PythonSandbox* san
     case Check::Type::kToolCalls:
       break;
   }
-  return Verdict::kWrong;
+  return AnswerVerdict::kWrong;
 }
 
 }  // namespace boreas

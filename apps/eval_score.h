@@ -37,15 +37,15 @@ struct Check {
   boost::json::array arguments, returned;  // kPython: [cases]
 };
 
-enum class Verdict : uint8_t { kRight, kWrong, kUnscored };
-std::string_view verdict_name(Verdict verdict);  // "right", "wrong", "unscored"
-std::optional<Verdict> verdict_of(std::string_view name);
+enum class AnswerVerdict : uint8_t { kRight, kWrong, kUnscored };
+std::string_view verdict_name(AnswerVerdict verdict);  // "right", "wrong", "unscored"
+std::optional<AnswerVerdict> verdict_of(std::string_view name);
 
 // Reads a check object. Error: names the field (`param` as in "check.calls.0.name") and what was expected.
 Result<Check> read_check(const boost::json::value& value);
 
 // kUnscored: a Python check and no sandbox, or one that failed by itself.
-Verdict score(const Answer& answer, const Check& check, const PythonSandbox* sandbox);
+AnswerVerdict score(const Answer& answer, const Check& check, const PythonSandbox* sandbox);
 
 // Equal JSON values: 1 and 1.0 are, 1 and true are not.
 bool same_json(const boost::json::value& a, const boost::json::value& b);

@@ -108,7 +108,7 @@ bool Serving::take_job_bytes(size_t bytes) {
   return true;
 }
 
-std::string Serving::take_id(std::string wanted) {
+std::string Serving::take_id(const std::string& wanted) {
   std::string id = wanted;
   while (!ids_.insert(id).second) id = wanted + "-" + random_base62(6);
   return id;

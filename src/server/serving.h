@@ -73,7 +73,7 @@ class Serving {
   void engine_died(const std::string& message);
 
   // `wanted`, or with a suffix if a live answer has that id. Given back by release_id.
-  std::string take_id(std::string wanted);
+  std::string take_id(const std::string& wanted);
   void release_id(const std::string& id) { ids_.erase(id); }
 
  private:

@@ -79,14 +79,15 @@ Status Vocabulary::insert(std::string_view content, int64_t id) {
 
 Status Vocabulary::insert_added(AddedToken token) {
   if (token.id < 0 || token.id >= kTokenIdLimit) {
-    return Error{"added token " + quoted(token.content) + ": id " + std::to_string(token.id) + " is not in 0.." +
-                 std::to_string(kTokenIdLimit - 1)};
+    return Error{"added token " + boreas::quoted(token.content) + ": id " + std::to_string(token.id) +
+                 " is not in 0.." + std::to_string(kTokenIdLimit - 1)};
   }
   if (token.content.empty()) return Error{"added token with id " + std::to_string(token.id) + " is empty"};
-  if (by_added_.contains(token.content)) return Error{"added token " + quoted(token.content) + " is given twice"};
+  if (by_added_.contains(token.content))
+    return Error{"added token " + boreas::quoted(token.content) + " is given twice"};
   const auto known = find_content(token.content);
   if (known && *known != token.id) {
-    return Error{"added token " + quoted(token.content) + " has id " + std::to_string(token.id) +
+    return Error{"added token " + boreas::quoted(token.content) + " has id " + std::to_string(token.id) +
                  " but the vocabulary says " + std::to_string(*known)};
   }
   if (!known) RETURN_IF_ERROR(define(token.id, token.content, token.content));

@@ -69,7 +69,7 @@ TEST(EvalClient, ScoresTheAnswersOfAServer) {
   for (size_t i = 0; i < 12; ++i) {
     const EvalOutcome& outcome = (*outcomes)[i];
     EXPECT_EQ(outcome.item->id, std::to_string(i));
-    EXPECT_EQ(outcome.verdict, i % 3 == 0 ? Verdict::kWrong : Verdict::kRight);
+    EXPECT_EQ(outcome.verdict, i % 3 == 0 ? AnswerVerdict::kWrong : AnswerVerdict::kRight);
     EXPECT_EQ(outcome.reply.answer.content, "8 + 95 = 103.");
     EXPECT_EQ(outcome.reply.answer.reasoning, "adding");
     EXPECT_EQ(outcome.reply.finish_reason, "stop");
@@ -93,7 +93,7 @@ TEST(EvalClient, ToolCallsAreRead) {
   const std::vector<EvalSet> sets{set};
   const Result<std::vector<EvalOutcome>> outcomes = run_prompts(sets, options_for(server.port()), nullptr);
   ASSERT_TRUE(outcomes.ok()) << outcomes.error().message;
-  EXPECT_EQ((*outcomes)[0].verdict, Verdict::kRight) << (*outcomes)[0].reply.error;
+  EXPECT_EQ((*outcomes)[0].verdict, AnswerVerdict::kRight) << (*outcomes)[0].reply.error;
   EXPECT_EQ((*outcomes)[0].reply.finish_reason, "tool_calls");
 }
 
@@ -106,10 +106,10 @@ TEST(EvalClient, ARefusedRequestIsWrongWithTheServersWords) {
   const std::vector<EvalSet> sets{set};
   const Result<std::vector<EvalOutcome>> outcomes = run_prompts(sets, options_for(server.port()), nullptr);
   ASSERT_TRUE(outcomes.ok()) << outcomes.error().message;
-  EXPECT_EQ((*outcomes)[0].verdict, Verdict::kWrong);
+  EXPECT_EQ((*outcomes)[0].verdict, AnswerVerdict::kWrong);
   EXPECT_EQ((*outcomes)[0].reply.error.rfind("HTTP 400: ", 0), 0u) << (*outcomes)[0].reply.error;
   EXPECT_NE((*outcomes)[0].reply.error.find("top_p"), std::string::npos);
-  EXPECT_EQ((*outcomes)[1].verdict, Verdict::kRight);
+  EXPECT_EQ((*outcomes)[1].verdict, AnswerVerdict::kRight);
 }
 
 TEST(EvalClient, TheKeyIsSent) {
@@ -148,7 +148,7 @@ TEST(EvalClient, SilenceIsATimeoutOfThatPrompt) {
   options.timeout_ms = 300;
   const Result<std::vector<EvalOutcome>> outcomes = run_prompts(sets, options, nullptr);
   ASSERT_TRUE(outcomes.ok()) << outcomes.error().message;
-  EXPECT_EQ((*outcomes)[0].verdict, Verdict::kWrong);
+  EXPECT_EQ((*outcomes)[0].verdict, AnswerVerdict::kWrong);
   EXPECT_NE((*outcomes)[0].reply.error.find("in time"), std::string::npos);
 }
 

@@ -179,8 +179,8 @@ TEST(EvalScore, EveryKindOfCheckRightAndWrong) {
   for (const Case& one : all_cases(sandbox.ok())) {
     const Result<Check> check = read_check(json::parse(one.check));
     ASSERT_TRUE(check.ok()) << one.check;
-    const Verdict verdict = score(answer_of(one.answer), *check, sandbox.ok() ? sandbox->get() : nullptr);
-    EXPECT_EQ(verdict, one.right ? Verdict::kRight : Verdict::kWrong) << one.check << "\n" << one.answer;
+    const AnswerVerdict verdict = score(answer_of(one.answer), *check, sandbox.ok() ? sandbox->get() : nullptr);
+    EXPECT_EQ(verdict, one.right ? AnswerVerdict::kRight : AnswerVerdict::kWrong) << one.check << "\n" << one.answer;
   }
 }
 
@@ -223,7 +223,7 @@ TEST(EvalScore, SameVerdictsOnTheBundledAnswers) {
       read_reference(BOREAS_SOURCE_DIR "/models/demo/answers.jsonl");
   ASSERT_TRUE(outputs.ok()) << outputs.error().message;
   std::vector<std::string> lines;
-  std::vector<Verdict> ours;
+  std::vector<AnswerVerdict> ours;
   for (const char* name : {"held_out.jsonl", "handwritten.jsonl"}) {
     const std::string file = std::string(BOREAS_SOURCE_DIR "/models/demo/") + name;
     const Result<EvalSet> set = read_eval_set(file);
@@ -243,8 +243,8 @@ TEST(EvalScore, SameVerdictsOnTheBundledAnswers) {
   if (theirs.is_null()) GTEST_SKIP() << "no python3";
   size_t right = 0;
   for (size_t i = 0; i < ours.size(); ++i) {
-    EXPECT_EQ(theirs.at(i).as_bool(), ours[i] == Verdict::kRight) << lines[i];
-    right += ours[i] == Verdict::kRight ? 1 : 0;
+    EXPECT_EQ(theirs.at(i).as_bool(), ours[i] == AnswerVerdict::kRight) << lines[i];
+    right += ours[i] == AnswerVerdict::kRight ? 1 : 0;
   }
   EXPECT_GT(right, ours.size() / 2);
   EXPECT_LT(right, ours.size());
@@ -253,8 +253,8 @@ TEST(EvalScore, SameVerdictsOnTheBundledAnswers) {
 TEST(EvalScore, PythonWithoutASandboxIsUnscored) {
   const Result<Check> check = read_check(json::parse(python_cases().front().check));
   ASSERT_TRUE(check.ok());
-  EXPECT_EQ(score(answer_of(says("def is_even(n): return True")), *check, nullptr), Verdict::kUnscored);
-  EXPECT_EQ(score(answer_of(calls("[]")), *check, nullptr), Verdict::kWrong);  // no text is wrong in any case
+  EXPECT_EQ(score(answer_of(says("def is_even(n): return True")), *check, nullptr), AnswerVerdict::kUnscored);
+  EXPECT_EQ(score(answer_of(calls("[]")), *check, nullptr), AnswerVerdict::kWrong);  // no text is wrong in any case
 }
 
 TEST(EvalScore, BadChecksAreErrorsThatNameTheField) {

@@ -106,10 +106,10 @@ TEST(EvalSet, SubsetsAreDeterministic) {
 TEST(EvalReport, TablesCountBySetKindAndPart) {
   const EvalSet one = set_of("x", {{"b1", "b"}, {"a1", "a"}, {"a2", "a"}});
   const EvalSet two = set_of("y", {{"c1", "c"}});
-  const std::vector<EvalOutcome> outcomes{{&one, &one.items[0], Verdict::kRight, {}},
-                                          {&one, &one.items[1], Verdict::kWrong, {}},
-                                          {&one, &one.items[2], Verdict::kUnscored, {}},
-                                          {&two, &two.items[0], Verdict::kRight, {}}};
+  const std::vector<EvalOutcome> outcomes{{&one, &one.items[0], AnswerVerdict::kRight, {}},
+                                          {&one, &one.items[1], AnswerVerdict::kWrong, {}},
+                                          {&one, &one.items[2], AnswerVerdict::kUnscored, {}},
+                                          {&two, &two.items[0], AnswerVerdict::kRight, {}}};
   std::ostringstream text;
   print_table(text, make_table(outcomes), false);
   EXPECT_EQ(text.str(),
@@ -120,17 +120,17 @@ TEST(EvalReport, TablesCountBySetKindAndPart) {
 
 TEST(EvalReport, ABaselineShowsWhatChanged) {
   const EvalSet set = set_of("x", {{"a", "k"}, {"b", "k"}, {"c", "k"}, {"d", "k"}, {"e", "k"}});
-  const auto outcomes = [&](const std::vector<Verdict>& verdicts) {
+  const auto outcomes = [&](const std::vector<AnswerVerdict>& verdicts) {
     std::vector<EvalOutcome> made;
     for (size_t i = 0; i < verdicts.size(); ++i) made.push_back({&set, &set.items[i], verdicts[i], {}});
     return made;
   };
   const std::vector<EvalOutcome> before =
-      outcomes({Verdict::kRight, Verdict::kWrong, Verdict::kRight, Verdict::kUnscored});
-  const std::vector<EvalOutcome> now =
-      outcomes({Verdict::kWrong, Verdict::kRight, Verdict::kUnscored, Verdict::kWrong, Verdict::kRight});
+      outcomes({AnswerVerdict::kRight, AnswerVerdict::kWrong, AnswerVerdict::kRight, AnswerVerdict::kUnscored});
+  const std::vector<EvalOutcome> now = outcomes({AnswerVerdict::kWrong, AnswerVerdict::kRight, AnswerVerdict::kUnscored,
+                                                 AnswerVerdict::kWrong, AnswerVerdict::kRight});
   for (const std::string& text : {verdict_lines(before), json::serialize(report_json(before, {}))}) {
-    const Result<std::map<std::string, Verdict>> baseline = read_baseline(write_temporary("base.json", text));
+    const Result<std::map<std::string, AnswerVerdict>> baseline = read_baseline(write_temporary("base.json", text));
     ASSERT_TRUE(baseline.ok()) << baseline.error().message;
     const BaselineChange change = compare_baseline(now, *baseline);
     EXPECT_EQ(change.newly_wrong, std::vector<std::string>{"a"});

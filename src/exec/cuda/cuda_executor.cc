@@ -26,13 +26,13 @@ bool has_kernel_for(const ModelConfig& config) {
   });
 }
 
-Result<std::unique_ptr<Executor>> make_cuda_executor(std::shared_ptr<const Model> model,
+Result<std::unique_ptr<Executor>> make_cuda_executor(const std::shared_ptr<const Model>& model,
                                                      const CudaExecutorOptions& options) {
   ASSIGN_OR_RETURN(std::unique_ptr<cuda::Device> device, cuda::make_cuda_device(options.device_index));
   DeviceSpec spec = h200_spec();  // any Hopper: blocks have as much shared memory, the device has checked it
   spec.name = device->name();
   spec.workers = workers_for_sms(device->processors());
-  return cuda::make_device_executor(std::move(device), spec, cuda::compiled_shapes(), std::move(model), options);
+  return cuda::make_device_executor(std::move(device), spec, cuda::compiled_shapes(), model, options);
 }
 
 #else
@@ -47,7 +47,7 @@ Result<GpuReadBandwidth> measure_gpu_read_bandwidth(int32_t, int64_t) {
   return Error{"this build has no GPU support", "device"};
 }
 
-Result<std::unique_ptr<Executor>> make_cuda_executor(std::shared_ptr<const Model>, const CudaExecutorOptions&) {
+Result<std::unique_ptr<Executor>> make_cuda_executor(const std::shared_ptr<const Model>&, const CudaExecutorOptions&) {
   return Error{"this build has no GPU support; use --device cpu", "device"};
 }
 

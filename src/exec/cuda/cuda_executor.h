@@ -79,7 +79,7 @@ Result<GpuReadBandwidth> measure_gpu_read_bandwidth(int32_t device_index, int64_
 // Who draws: the device where the largest logit is wanted and nothing else (temperature 0, no penalty, bias, mask,
 // allowed or suppressed id in force, no log-probabilities), and where the token is forced; else the host, from the
 // row's logits (exec/sampling.h).
-Result<std::unique_ptr<Executor>> make_cuda_executor(std::shared_ptr<const Model> model,
+Result<std::unique_ptr<Executor>> make_cuda_executor(const std::shared_ptr<const Model>& model,
                                                      const CudaExecutorOptions& options);
 
 }  // namespace boreas

@@ -207,7 +207,7 @@ class DeviceExecutor final : public Executor {
     }
     RETURN_IF_ERROR(device_->record(start_event(pending)));
     RETURN_IF_ERROR(prefill(pending, choices));
-    for (LaunchPlan& launch : launches) RETURN_IF_ERROR(enqueue(pending, std::move(launch)));
+    for (const LaunchPlan& launch : launches) RETURN_IF_ERROR(enqueue(pending, launch));
     return Ok{};
   }
 
@@ -232,13 +232,13 @@ class DeviceExecutor final : public Executor {
     return kStartEvents + static_cast<int32_t>(plan.ticket % kStepsInFlightMax);
   }
 
-  Status enqueue(PendingPlan& plan, LaunchPlan launch_plan) {
+  Status enqueue(PendingPlan& plan, const LaunchPlan& launch_plan) {
     while (launches_.size() == kLaunchesMax) RETURN_IF_ERROR(complete_oldest());
     while (launch_plan.wants_logits && logits_in_flight_ == kHostLogitsMax) RETURN_IF_ERROR(complete_oldest());
     RETURN_IF_ERROR(restart_epochs_if_due());
     Launch launch;
     launch.of = &plan;
-    launch.plan = std::move(launch_plan);
+    launch.plan = launch_plan;
     launch.step = static_cast<uint32_t>(step_++);
     launch.place = static_cast<int32_t>(launch_count_++ % kLaunchesMax);
     if (launch.plan.rows > 0) {
@@ -252,7 +252,7 @@ class DeviceExecutor final : public Executor {
     }
     RETURN_IF_ERROR(device_->record(launch.place));
     if (params_.task_times != nullptr && launch.plan.rows > 0) RETURN_IF_ERROR(trace_launch(launch));
-    launches_.push_back(std::move(launch));
+    launches_.push_back(launch);
     return Ok{};
   }
 
@@ -331,7 +331,7 @@ class DeviceExecutor final : public Executor {
 
   Status complete_oldest() {
     CHECK(!launches_.empty());
-    Launch launch = std::move(launches_.front());
+    const Launch launch = launches_.front();
     launches_.pop_front();
     RETURN_IF_ERROR(device_->wait(launch.place));
     if (fault_record().claimed != 0) return Error{"the step was given up"};
@@ -427,7 +427,7 @@ class DeviceExecutor final : public Executor {
 
 Result<std::unique_ptr<Executor>> make_device_executor(std::unique_ptr<Device> device, const DeviceSpec& spec,
                                                        std::span<const CompiledShape> shapes,
-                                                       std::shared_ptr<const Model> model,
+                                                       const std::shared_ptr<const Model>& model,
                                                        const CudaExecutorOptions& options) {
   auto executor = std::make_unique<DeviceExecutor>(std::move(device), options);
   RETURN_IF_ERROR(executor->init(spec, shapes, *model));

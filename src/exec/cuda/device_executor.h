@@ -15,7 +15,7 @@ namespace boreas::cuda {
 // this device can run. Errors and contract: cuda_executor.h.
 Result<std::unique_ptr<Executor>> make_device_executor(std::unique_ptr<Device> device, const DeviceSpec& spec,
                                                        std::span<const CompiledShape> shapes,
-                                                       std::shared_ptr<const Model> model,
+                                                       const std::shared_ptr<const Model>& model,
                                                        const CudaExecutorOptions& options);
 
 }  // namespace boreas::cuda

@@ -23,6 +23,7 @@ struct Position {
   int32_t state = 0;   // of the node's automaton
   uint32_t count = 0;  // kString: characters so far, as far as they matter
   uint32_t frame = 0;  // 0: the stack is empty
+  // NOLINTNEXTLINE(modernize-use-nullptr): as in base/ids.h
   auto operator<=>(const Position&) const = default;
 };
 using Positions = std::vector<Position>;  // sorted, each once
