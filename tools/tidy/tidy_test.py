@@ -3,12 +3,16 @@
 
 import contextlib
 import io
+import json
 import os
+import pathlib
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import clang_tidy  # noqa: E402
 import cpp_text  # noqa: E402
 import tidy  # noqa: E402
 
@@ -172,6 +176,45 @@ class TidyTest(unittest.TestCase):
         self.assertEqual(names, ['S', 'S', 'get', 'end', 'in', 'go', 'A.B', 'Fuzz'])
         spans = {name: last - first + 1 for name, first, last in cpp_text.functions(cpp_text.CppText(source).code)}
         self.assertEqual(spans['go'], 4)
+
+
+class ClangTidyGroups(unittest.TestCase):
+    """Sources that clang-tidy sees as one must not change each other's meaning."""
+
+    SOURCES = {
+        'src/a/one.h': '#include "a/low.h"\nstruct One {};\n',
+        'src/a/low.h': 'constexpr int kLow = 1;\n',
+        'src/a/one.cc': '#include "a/one.h"\nnamespace {\nint helper(int x) {\n  return x;\n}\n}  // namespace\n',
+        'src/a/two.cc': 'namespace {\nint helper(int x);\n}  // namespace\n',  # as in one.cc
+        'src/a/three.cc': 'namespace {\nconstexpr int kLow = 2;\n}  // namespace\n',  # as in a header of one.cc
+        'src/a/four.cc': 'namespace {\nstd::string other(int x) {\n}  // namespace\n',
+        'src/a/wide.cc': 'int wide();\n',  # other options
+        'src/b/five.cc': 'int five();\n',  # another folder
+        'src/a/one_test.cc': 'int test();\n',
+        'tests/six.cc': 'int six();\n',
+    }
+
+    def test_groups(self):
+        with tempfile.TemporaryDirectory() as root:
+            commands = []
+            for name, text in self.SOURCES.items():
+                path = pathlib.Path(root, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+                if path.suffix != '.cc':
+                    continue
+                more = '-mavx2' if 'wide' in name else ''
+                commands.append({'file': str(path), 'command':
+                                 f'ccache -x /usr/bin/clang++ -I{root}/src -O1 -Xclang a.pch {more} -o a.o -c {path}'})
+            pathlib.Path(root, 'compile_commands.json').write_text(json.dumps(commands))
+            clang_tidy.headers_of.cache_clear()
+            clang_tidy.header_names.cache_clear()
+            with mock.patch.object(clang_tidy, 'ROOT', pathlib.Path(root)):
+                groups = clang_tidy.grouped(pathlib.Path(root))
+            self.assertEqual([[path.stem for path in group.files] for group in groups],
+                             [['four', 'one'], ['three', 'two'], ['wide'], ['five']])
+            self.assertEqual(groups[0].command, (f'-I{root}/src', '-w'))
+            self.assertEqual(groups[2].command, (f'-I{root}/src', '-mavx2', '-w'))
 
 
 if __name__ == '__main__':
