@@ -9,8 +9,6 @@ target_compile_options(boreas_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow 
 target_link_libraries(boreas_flags INTERFACE Threads::Threads)
 if(BOREAS_FUZZ)
   add_custom_target(boreas_fuzzers)
-  target_compile_options(boreas_flags INTERFACE -fsanitize=fuzzer-no-link)  # the fuzzer steers by coverage of all folders
-  target_link_options(boreas_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 if(BOREAS_SANITIZE)
   target_compile_options(boreas_flags INTERFACE -fsanitize=${BOREAS_SANITIZE} -fno-omit-frame-pointer -g1)
@@ -31,7 +29,7 @@ set(BOREAS_STD_HEADERS <algorithm> <array> <atomic> <chrono> <cmath> <condition_
     <limits> <map> <memory> <mutex> <optional> <set> <span> <sstream> <string> <string_view> <thread> <unordered_map> <utility> <variant> <vector>)
 function(boreas_precompiled name)
   cmake_parse_arguments(ARG "" "" "DEPENDS;OPTIONS;HEADERS" ${ARGN})
-  add_library(${name} OBJECT ${CMAKE_BINARY_DIR}/precompiled.cc)  # empty: a target needs a source
+  add_library(${name} OBJECT EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/precompiled.cc)  # empty: a target needs a source
   target_link_libraries(${name} PRIVATE boreas_flags ${ARG_DEPENDS})
   target_compile_options(${name} PRIVATE ${ARG_OPTIONS} $<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>)
   target_precompile_headers(${name} PRIVATE ${BOREAS_STD_HEADERS} ${ARG_HEADERS})
@@ -41,19 +39,40 @@ boreas_precompiled(boreas_json_headers DEPENDS Boost::json HEADERS <boost/json.h
 # The code under test is optimised; test code only has to compile quickly. At -O1 g++ 12 takes its own std::string for out of bounds.
 set(BOREAS_QUIET_OPTIONS $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds> $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>
     $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overread> $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
-set(BOREAS_TEST_OPTIONS -O1 ${BOREAS_QUIET_OPTIONS})
 if(NOT BOREAS_OPTIMIZE STREQUAL "-O2")
   target_compile_options(boreas_flags INTERFACE ${BOREAS_QUIET_OPTIONS})
 endif()
+
+# With a sanitizer, code is worth optimising only where tests compute much: at -O0 it compiles in a third of the time and, less inlined, has more to
+# check (CPU seconds under ASan, -O1 and -O0: command_line 24 and 8, regex_test 13 and 4.5). There, these words of the functions below say more.
+# WIRING: a library that computes little, and uses Boost.JSON: not optimised. OPTIMIZED: tests that compute much themselves; others are not optimised.
+# FUZZED: a library whose coverage steers the fuzzers; in others the counters would serve nothing and cost up to a fifth of the compile time.
+set(BOREAS_TEST_OPTIONS -O1 ${BOREAS_QUIET_OPTIONS})
 if(BOREAS_TESTS)
   find_package(GTest REQUIRED)
   boreas_precompiled(boreas_test_headers DEPENDS Boost::json GTest::gmock GTest::gtest OPTIONS ${BOREAS_TEST_OPTIONS}
                      HEADERS <boost/json.hpp> <gmock/gmock.h> <gtest/gtest.h>)
 endif()
+if(BOREAS_SANITIZE)
+  boreas_precompiled(boreas_wiring_headers DEPENDS Boost::json OPTIONS -O0 HEADERS <boost/json.hpp>)
+  if(BOREAS_TESTS)
+    boreas_precompiled(boreas_unoptimized_test_headers DEPENDS Boost::json GTest::gmock GTest::gtest OPTIONS -O0
+                       HEADERS <boost/json.hpp> <gmock/gmock.h> <gtest/gtest.h>)
+  endif()
+endif()
+if(BOREAS_FUZZ)
+  boreas_precompiled(boreas_fuzzed_headers DEPENDS Boost::json OPTIONS -fsanitize=fuzzer-no-link HEADERS <boost/json.hpp>)
+endif()
 
-# The precompiled headers that fit a target with these dependencies.
+# boreas_reuse_headers(TARGET [WIRING] [FUZZED] dependencies...): options for that kind of code, and the precompiled headers that fit.
 function(boreas_reuse_headers target)
-  if("Boost::json" IN_LIST ARGN)
+  if("WIRING" IN_LIST ARGN AND BOREAS_SANITIZE)
+    target_compile_options(${target} PRIVATE -O0)
+    target_precompile_headers(${target} REUSE_FROM boreas_wiring_headers)
+  elseif("FUZZED" IN_LIST ARGN AND BOREAS_FUZZ)
+    target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
+    target_precompile_headers(${target} REUSE_FROM boreas_fuzzed_headers)
+  elseif("Boost::json" IN_LIST ARGN)
     target_precompile_headers(${target} REUSE_FROM boreas_json_headers)
   else()
     target_precompile_headers(${target} REUSE_FROM boreas_std_headers)
@@ -62,14 +81,14 @@ endfunction()
 
 # Code around tests and benchmarks that is no test itself. With precompiled headers g++ 12 takes its own std::string for out of bounds here too.
 function(boreas_support_code target)
-  boreas_reuse_headers(${target} Boost::json)
+  boreas_reuse_headers(${target} WIRING Boost::json)
   target_compile_options(${target} PRIVATE ${BOREAS_QUIET_OPTIONS})
 endfunction()
 
-# boreas_library(NAME [FULL] [DEPENDS targets...] [PRIVATE_DEPENDS targets...] [SUBFOLDERS names...]): static library boreas_NAME of this folder's *.cc
-# files (and of the sub-folders named), without *_test.cc and *_fuzz.cc; its unit tests become NAME_tests.
+# boreas_library(NAME [WIRING | FUZZED] [FULL] [OPTIMIZED] [DEPENDS targets...] [PRIVATE_DEPENDS targets...] [SUBFOLDERS names...]): static library
+# boreas_NAME of this folder's *.cc files (and of the sub-folders named), without *_test.cc and *_fuzz.cc; its unit tests become NAME_tests.
 function(boreas_library name)
-  cmake_parse_arguments(ARG "FULL" "" "DEPENDS;PRIVATE_DEPENDS;SUBFOLDERS;TEST_DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "WIRING;FUZZED;FULL;OPTIMIZED" "" "DEPENDS;PRIVATE_DEPENDS;SUBFOLDERS;TEST_DEPENDS" ${ARGN})
   set(patterns ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   foreach(sub ${ARG_SUBFOLDERS})
     list(APPEND patterns ${CMAKE_CURRENT_SOURCE_DIR}/${sub}/*.cc)
@@ -82,25 +101,34 @@ function(boreas_library name)
   if(sources)
     add_library(boreas_${name} STATIC ${sources})
     target_link_libraries(boreas_${name} PUBLIC boreas_flags ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE_DEPENDS})
-    boreas_reuse_headers(boreas_${name} ${ARG_DEPENDS} ${ARG_PRIVATE_DEPENDS})
+    set(kind)
+    if(ARG_WIRING)
+      set(kind WIRING)
+    elseif(ARG_FUZZED)
+      set(kind FUZZED)
+    endif()
+    boreas_reuse_headers(boreas_${name} ${kind} ${ARG_DEPENDS} ${ARG_PRIVATE_DEPENDS})
   else()
     add_library(boreas_${name} INTERFACE)
     target_link_libraries(boreas_${name} INTERFACE boreas_flags ${ARG_DEPENDS})
   endif()
   if(BOREAS_TESTS AND tests)
-    set(full)
+    set(words)
     if(ARG_FULL)
-      set(full FULL)
+      list(APPEND words FULL)
     endif()
-    boreas_test(${name}_tests ${full} SOURCES ${tests} DEPENDS boreas_${name} ${ARG_PRIVATE_DEPENDS} ${ARG_TEST_DEPENDS})
+    if(ARG_OPTIMIZED)
+      list(APPEND words OPTIMIZED)
+    endif()
+    boreas_test(${name}_tests ${words} SOURCES ${tests} DEPENDS boreas_${name} ${ARG_PRIVATE_DEPENDS} ${ARG_TEST_DEPENDS})
   endif()
 endfunction()
 
-# boreas_test(NAME [FULL] SOURCES files... DEPENDS targets... [LABELS labels...]): a GoogleTest binary whose cases ctest runs one by one. FULL: it has
-# suites whose names end in Full, larger versions of other cases; they get the label full instead, which only ./check --full runs.
+# boreas_test(NAME [FULL] [OPTIMIZED] SOURCES files... DEPENDS targets... [LABELS labels...]): a GoogleTest binary whose cases ctest runs one by one.
+# FULL: it has suites whose names end in Full, larger versions of other cases; they get the label full instead, which only ./check --full runs.
 # Tests get the source folder as BOREAS_SOURCE_DIR (fixtures) and run there.
 function(boreas_test name)
-  cmake_parse_arguments(ARG "FULL" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "FULL;OPTIMIZED" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
   if(NOT BOREAS_TESTS)
     return()
   endif()
@@ -109,8 +137,13 @@ function(boreas_test name)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} boreas_flags Boost::json GTest::gmock GTest::gtest GTest::gtest_main)
-  target_compile_options(${name} PRIVATE ${BOREAS_TEST_OPTIONS})
-  target_precompile_headers(${name} REUSE_FROM boreas_test_headers)
+  if(ARG_OPTIMIZED OR NOT BOREAS_SANITIZE)
+    target_compile_options(${name} PRIVATE ${BOREAS_TEST_OPTIONS})
+    target_precompile_headers(${name} REUSE_FROM boreas_test_headers)
+  else()
+    target_compile_options(${name} PRIVATE -O0)
+    target_precompile_headers(${name} REUSE_FROM boreas_unoptimized_test_headers)
+  endif()
   target_compile_definitions(${name} PRIVATE BOREAS_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   set(filter)
   if(ARG_FULL)
