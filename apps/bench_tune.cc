@@ -39,7 +39,8 @@ class Tuner {
       }
       const bool waits = flags_.setup.arm == CudaArm::kMegakernel;  // for words of other workers
       for (int32_t i = 0; waits && i < kHops; ++i) {
-        RETURN_IF_ERROR(walk(tuning_.poll_delay[static_cast<size_t>(i)], kDelayStep, 0u, kDelayMax));
+        uint32_t& delay = tuning_.poll_delay_for(flags_.setup.batch)[static_cast<size_t>(i)];
+        RETURN_IF_ERROR(walk(delay, kDelayStep, 0u, kDelayMax));
       }
       std::fprintf(stderr, "round %d: %.1f us\n", round + 1, best_);
       if (best_ > before * (1 - flags_.gain_percent / 100)) break;
@@ -98,7 +99,8 @@ Status run_tune(TuneFlags flags) {
   line["step_us"] = tuner.best();
   const cuda::CudaTuning::Credits& credits = tuning->credits_for(flags.setup.batch);
   line["credits"] = boost::json::array(credits.begin(), credits.end());
-  line["poll_delay"] = boost::json::array(tuning->poll_delay.begin(), tuning->poll_delay.end());
+  const cuda::CudaTuning::Delays& delays = tuning->poll_delay_for(flags.setup.batch);
+  line["poll_delay"] = boost::json::array(delays.begin(), delays.end());
   if (!record_result(line, flags.results_dir)) return Error{"the result was not recorded"};
   return Ok{};
 }

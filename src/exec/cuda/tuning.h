@@ -25,7 +25,12 @@ struct CudaTuning {
   const Credits& credits_for(int32_t rows) const { return rows < kManyRows ? credits : credits_of_many; }
   // Clocks from a worker's own publication to its first look at the others', by Hop; the same measurement. Nothing is
   // gained by looking before the others can be done.
-  std::array<uint32_t, kHops> poll_delay{200, 0, 200, 2000, 2800, 3700, 200, 0, 0};
+  using Delays = std::array<uint32_t, kHops>;
+  Delays poll_delay{200, 0, 200, 2000, 2800, 3700, 200, 0, 0};
+  // With many rows the slot of inner activations is free late (place.cc): whoever gathers them has waited enough.
+  Delays poll_delay_of_many{200, 0, 200, 2000, 2800, 0, 200, 0, 0};
+  Delays& poll_delay_for(int32_t rows) { return rows < kManyRows ? poll_delay : poll_delay_of_many; }
+  const Delays& poll_delay_for(int32_t rows) const { return rows < kManyRows ? poll_delay : poll_delay_of_many; }
   uint32_t poll_pause = 100;  // clocks between looks; 0 to 500 measured equal
   // Less of the design than there is, to see what it buys (`boreas bench parts`).
   int32_t ring_chunks_max = kStagesMax;       // stages of the ring that are used, at least the smallest ring's
