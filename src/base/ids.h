@@ -12,8 +12,8 @@ struct Id {
   Int value = 0;
   constexpr Id() = default;
   constexpr explicit Id(Int v) : value(v) {}
-  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the 0 within the comparison that this makes for a
-  // pointer
+  // clang-tidy 14 takes the 0 within the comparison that this makes for a pointer.
+  // NOLINTNEXTLINE(modernize-use-nullptr)
   constexpr auto operator<=>(const Id&) const = default;
 };
 
