@@ -52,9 +52,7 @@ std::vector<Sequence> sequences_of(int32_t count) {
   return sequences;
 }
 
-class Arms : public testing::TestWithParam<KernelCut> {};
-
-TEST_P(Arms, BitsAreTheMegakernels) {
+void expect_bits_of_megakernel(KernelCut kernel_cut) {
   const auto model = golden_model();
   struct Case {
     int32_t rows;
@@ -63,7 +61,7 @@ TEST_P(Arms, BitsAreTheMegakernels) {
   };
   for (const Case& each : {Case{1, 0, false}, Case{1, 2, true}, Case{3, 1, false}}) {
     auto whole = executor_of(model, {});
-    auto cut = executor_of(model, {CudaArm::kGraph, GetParam(), each.seed, each.check_races});
+    auto cut = executor_of(model, {CudaArm::kGraph, kernel_cut, each.seed, each.check_races});
     ASSERT_TRUE(whole && cut);
     expect_equal(decode(*cut, sequences_of(each.rows), 3, true), decode(*whole, sequences_of(each.rows), 3, true),
                  std::to_string(each.rows) + " rows, seed " + std::to_string(each.seed));
@@ -71,7 +69,7 @@ TEST_P(Arms, BitsAreTheMegakernels) {
 }
 
 // Tokens are fed back and drawn on the device, by filters too: what FILTER leaves for SAMPLE goes through memory.
-TEST_P(Arms, DrawsAreTheMegakernels) {
+void expect_draws_of_megakernel(KernelCut kernel_cut) {
   const auto model = golden_model();
   auto sequences = sequences_of(3);
   for (size_t i = 0; i < sequences.size(); ++i) {
@@ -80,13 +78,15 @@ TEST_P(Arms, DrawsAreTheMegakernels) {
   }
   sequences[1].sampling.top_p = 0.3f;
   sequences[2].sampling.top_k = 2;
-  auto whole = executor_of(model, {}), cut = executor_of(model, {CudaArm::kDependentLaunch, GetParam(), 5, false});
+  auto whole = executor_of(model, {}), cut = executor_of(model, {CudaArm::kDependentLaunch, kernel_cut, 5, false});
   ASSERT_TRUE(whole && cut);
   expect_equal(decode(*cut, sequences, 4, false), decode(*whole, sequences, 4, false), "drawn");
 }
 
-INSTANTIATE_TEST_SUITE_P(Cuts, Arms, testing::Values(KernelCut::kLevels, KernelCut::kOps),
-                         [](const auto& made) { return made.param == KernelCut::kLevels ? "levels" : "ops"; });
+TEST(Arms, BitsOfLevelsAreTheMegakernels) { expect_bits_of_megakernel(KernelCut::kLevels); }
+TEST(Arms, DrawsOfLevelsAreTheMegakernels) { expect_draws_of_megakernel(KernelCut::kLevels); }
+TEST(ArmsFull, BitsOfOpsAreTheMegakernels) { expect_bits_of_megakernel(KernelCut::kOps); }
+TEST(ArmsFull, DrawsOfOpsAreTheMegakernels) { expect_draws_of_megakernel(KernelCut::kOps); }
 
 // What the step counts goes through memory as well.
 TEST(ArmsOnce, ExpertsAreCountedOverAllKernels) {
