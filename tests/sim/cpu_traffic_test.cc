@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "exec/cpu/cpu_executor.h"
+#include "exec/fake/fake_executor.h"
 #include "traffic.h"
 
 namespace boreas {
@@ -43,6 +44,25 @@ std::unique_ptr<Executor> make_executor_on_cpu(const std::shared_ptr<const Model
   return std::move(*executor);
 }
 
+std::unique_ptr<Executor> make_fake_executor(const std::shared_ptr<const Model>& model, int32_t pages_full,
+                                             int32_t pages_sliding) {
+  FakeOptions options;
+  options.vocab_size = model->config().vocab_size;
+  options.window = model->config().window;
+  options.sequence_slots = kTrafficSlots;
+  options.tokens_max = kTrafficContextMax;
+  options.context_max = kTrafficContextMax + kPagePositions;
+  options.pages_full = pages_full;
+  options.pages_sliding = pages_sliding;
+  options.steps_in_flight_max = 2;
+  options.one_arithmetic = false;
+  options.clock = nullptr;
+  return std::make_unique<FakeExecutor>(options);
+}
+
+TEST(FakeTraffic, EqualsRunsAloneWithTwoArithmetics) {
+  run_traffics(random_world(16, true), make_fake_executor, 24, 8);
+}
 TEST(CpuTraffic, EqualsRunsAloneOnTheDemoCheckpoint) { run_traffics(demo_world(), make_executor_on_cpu, 24, 1); }
 TEST(CpuTrafficFull, EqualsRunsAloneOnTheDemoCheckpoint) { run_traffics(demo_world(), make_executor_on_cpu, 24); }
 TEST(CpuTraffic, EqualsRunsAloneWithASmallWindow) { run_traffics(random_world(16, true), make_executor_on_cpu, 24); }

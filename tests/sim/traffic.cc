@@ -38,7 +38,8 @@ class Traffic {
     executor_ = make_executor(world.model, context_pages + 2, std::max(sliding, 6));
     EngineOptions options;
     options.step_tokens_max = 96;
-    options.decode_percent = 0;  // what is batched with what must not hang on this machine's speed
+    options.decode_percent = 0;         // what is batched with what must not hang on this machine's speed
+    options.prefix_cache_exact = true;  // else a follow-up turn may read what decode's arithmetic wrote
     const ExecutorInfo& info = executor_->info();
     options.swap_bytes_max = std::max(info.page_bytes_full, info.page_bytes_sliding) * 6;
     core_ = std::make_unique<EngineCore>(*executor_, options, clock_);
