@@ -124,7 +124,6 @@ TEST(Place, NorthIsCutAsTuned) {
   }
 }
 
-// A role never waits twice for the same arrivals.
 // Router logits hide the hop of q, k and v where there are rows enough.
 TEST(Place, QkvComesBeforeTheRouterFromThreeRowsOn) {
   for (int32_t rows : {1, 2, 3, 8}) {
@@ -140,6 +139,7 @@ TEST(Place, QkvComesBeforeTheRouterFromThreeRowsOn) {
   }
 }
 
+// A role never waits twice for the same arrivals.
 TEST(Place, WaitsAreStatedOnce) {
   const Program program = placed(shape_named("demo"), toy_spec(3), 4);
   for (int32_t worker = 0; worker < 3; ++worker) {

@@ -6,7 +6,7 @@
 
 #include <cstdio>
 
-#include "apps/eval_local.h"
+#include "demo_server.h"
 #include "test_client.h"
 
 namespace boreas {
@@ -37,13 +37,7 @@ TEST(ExampleRequests, ShellHandsThemOnAsTheyAre) {
 }
 
 TEST(ExampleRequests, BundledModelAnswersThem) {
-  ModelSource source;
-  source.model = std::string(BOREAS_SOURCE_DIR) + "/models/demo";
-  DeviceChoice choice;
-  choice.device = "cpu";
-  choice.context_max = 4096;
-  choice.kv_bytes = int64_t{64} << 20;
-  const auto server = LocalServer::start(source, choice);
+  const auto server = start_demo_server();
   ASSERT_TRUE(server.ok()) << server.error().message;
   const HttpTarget target = (*server)->target();
   const auto ask = [&](json::object body) {

@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "apps/eval_local.h"
+#include "demo_server.h"
 #include "test_client.h"
 #include "text/grammar/schema_validator_testing.h"
 
@@ -17,13 +17,7 @@ namespace json = boost::json;
 class StructuredDemoTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    ModelSource source;
-    source.model = std::string(BOREAS_SOURCE_DIR) + "/models/demo";
-    DeviceChoice choice;
-    choice.device = "cpu";
-    choice.context_max = 4096;
-    choice.kv_bytes = int64_t{64} << 20;
-    Result<std::unique_ptr<LocalServer>> started = LocalServer::start(source, choice);
+    Result<std::unique_ptr<LocalServer>> started = start_demo_server();
     ASSERT_TRUE(started.ok()) << started.error().message;
     server_ = std::move(*started);
   }

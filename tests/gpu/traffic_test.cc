@@ -11,13 +11,7 @@ namespace {
 
 std::unique_ptr<Executor> make_executor_on_gpu(const std::shared_ptr<const Model>& model, int32_t pages_full,
                                                int32_t pages_sliding) {
-  CudaExecutorOptions options;
-  options.sequence_slots = kTrafficSlots;
-  options.tokens_max = kTrafficContextMax;
-  options.context_max = kTrafficContextMax;
-  options.pages_full = pages_full;
-  options.pages_sliding = pages_sliding;
-  auto executor = make_cuda_executor(model, options);
+  auto executor = make_cuda_executor(model, traffic_options<CudaExecutorOptions>(pages_full, pages_sliding));
   CHECK(executor.ok());
   return std::move(*executor);
 }

@@ -1,5 +1,5 @@
 // Random traffic (traffic.h) over the CPU executor: on the demo checkpoint with text that it was made for, and on
-// random models with other windows and layers.
+// random models with other windows and layers. And over a fake executor with two arithmetics, as a GPU has.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -31,14 +31,9 @@ World random_world(int32_t window, bool full_layers) {
 
 std::unique_ptr<Executor> make_executor_on_cpu(const std::shared_ptr<const Model>& model, int32_t pages_full,
                                                int32_t pages_sliding) {
-  CpuExecutorOptions options;
+  auto options = traffic_options<CpuExecutorOptions>(pages_full, pages_sliding);
   options.threads = model->config().hidden_size < 128 ? 1 : 0;
-  options.sequence_slots = kTrafficSlots;
   options.block_rows = 32;
-  options.tokens_max = kTrafficContextMax;
-  options.context_max = kTrafficContextMax;
-  options.pages_full = pages_full;
-  options.pages_sliding = pages_sliding;
   auto executor = make_cpu_executor(model, options);
   CHECK(executor.ok());
   return std::move(*executor);
@@ -46,17 +41,11 @@ std::unique_ptr<Executor> make_executor_on_cpu(const std::shared_ptr<const Model
 
 std::unique_ptr<Executor> make_fake_executor(const std::shared_ptr<const Model>& model, int32_t pages_full,
                                              int32_t pages_sliding) {
-  FakeOptions options;
+  auto options = traffic_options<FakeOptions>(pages_full, pages_sliding);
   options.vocab_size = model->config().vocab_size;
   options.window = model->config().window;
-  options.sequence_slots = kTrafficSlots;
-  options.tokens_max = kTrafficContextMax;
-  options.context_max = kTrafficContextMax + kPagePositions;
-  options.pages_full = pages_full;
-  options.pages_sliding = pages_sliding;
   options.steps_in_flight_max = 2;
   options.one_arithmetic = false;
-  options.clock = nullptr;
   return std::make_unique<FakeExecutor>(options);
 }
 

@@ -32,6 +32,17 @@ World demo_world();
 using MakeExecutor = std::function<std::unique_ptr<Executor>(const std::shared_ptr<const Model>& model,
                                                              int32_t pages_full, int32_t pages_sliding)>;
 
+// The options of such an executor, of whatever kind.
+template <class Options>
+Options traffic_options(int32_t pages_full, int32_t pages_sliding) {
+  Options options;
+  options.sequence_slots = kTrafficSlots;
+  options.tokens_max = options.context_max = kTrafficContextMax;
+  options.pages_full = pages_full;
+  options.pages_sliding = pages_sliding;
+  return options;
+}
+
 // `count` runs of so many requests, each with its seed, and by default whatever a run should bring about did happen.
 void run_traffics(const World& world, const MakeExecutor& make_executor, int32_t requests, uint64_t count = 2);
 

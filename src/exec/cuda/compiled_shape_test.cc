@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "exec/cuda/host_device_testing.h"
-#include "exec/cuda/program_set.h"
+#include "exec/cuda/program_set_testing.h"
 #include "exec/cuda/weight_layout.h"
 
 namespace boreas::cuda {
@@ -50,10 +50,8 @@ TEST(ProgramSet, EveryCompiledShapeFitsAHopperBlock) {
   for (const char* name : {"north", "demo"}) {
     const ModelConfig config = model_shape(name).value();
     HostDevice device({}, {}, std::make_shared<HostDeviceLog>());
-    const CompiledShape shape = find_shape(config, 128, compiled_shapes()).value();
-    Result<ProgramSet> set = ProgramSet::compile(config, h200_spec(), shape, config.context_max);
+    Result<ProgramSet> set = uploaded_programs(config, config.context_max, device);
     ASSERT_TRUE(set.ok()) << set.error().message;
-    ASSERT_TRUE(set->upload(device).ok());
     EXPECT_GE(set->context_max(), std::min(config.context_max, 262144));
     for (int32_t rows = 1; rows <= kRowsMax; ++rows) {
       StepParams params{};
@@ -74,10 +72,8 @@ TEST(ProgramSet, EveryCompiledShapeFitsAHopperBlock) {
 TEST(ProgramSet, ListsOnTheDeviceAreThoseOfTheProgram) {
   const ModelConfig config = model_shape("demo").value();
   HostDevice device({}, {}, std::make_shared<HostDeviceLog>());
-  const CompiledShape shape = find_shape(config, 128, compiled_shapes()).value();
-  Result<ProgramSet> set = ProgramSet::compile(config, h200_spec(), shape, 4096);
+  Result<ProgramSet> set = uploaded_programs(config, 4096, device);
   ASSERT_TRUE(set.ok()) << set.error().message;
-  ASSERT_TRUE(set->upload(device).ok());
   ASSERT_TRUE(device.synchronize().ok());
   StepParams params{};
   set->select(5, CudaTuning{}, params);
@@ -102,10 +98,8 @@ TEST(ProgramSet, PageListsCoverContextAndWindow) {
 TEST(ProgramSet, ListsThatDoNotFitShortenTheContext) {
   const ModelConfig config = model_shape("north").value();
   HostDevice device({}, {}, std::make_shared<HostDeviceLog>());
-  const CompiledShape shape = find_shape(config, 128, compiled_shapes()).value();
-  Result<ProgramSet> set = ProgramSet::compile(config, h200_spec(), shape, 4000000);
+  Result<ProgramSet> set = uploaded_programs(config, 4000000, device);
   ASSERT_TRUE(set.ok()) << set.error().message;
-  ASSERT_TRUE(set->upload(device).ok());
   EXPECT_LT(set->context_max(), 4000000);
   StepParams params{};
   EXPECT_LE(set->select(kRowsMax, CudaTuning{}, params), static_cast<size_t>(h200_spec().slot_ring_bytes));

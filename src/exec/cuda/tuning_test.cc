@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "exec/cuda/host_device_testing.h"
-#include "exec/cuda/program_set.h"
+#include "exec/cuda/program_set_testing.h"
 #include "program/compile.h"
 #include "program/pipeline.h"
 
@@ -17,10 +17,8 @@ namespace {
 TEST(Tuning, RingAndProducersStayWithinTheProgramAndThePipeline) {
   const ModelConfig config = model_shape("demo").value();
   HostDevice device({}, {}, std::make_shared<HostDeviceLog>());
-  const CompiledShape shape = find_shape(config, 128, compiled_shapes()).value();
-  Result<ProgramSet> set = ProgramSet::compile(config, h200_spec(), shape, 4096);
+  Result<ProgramSet> set = uploaded_programs(config, 4096, device);
   ASSERT_TRUE(set.ok()) << set.error().message;
-  ASSERT_TRUE(set->upload(device).ok());
   for (int32_t rows : {1, 8}) {
     StepParams whole{};
     const size_t bytes = set->select(rows, CudaTuning{}, whole);
