@@ -183,7 +183,7 @@ TEST(EvalReference, FilesAreReadOrRefused) {
   const Result<std::map<std::string, std::string>> bundled =
       read_reference(BOREAS_SOURCE_DIR "/models/demo/answers.jsonl");
   ASSERT_TRUE(bundled.ok()) << bundled.error().message;
-  EXPECT_EQ(bundled->size(), 1620u);
+  EXPECT_EQ(bundled->size(), 1760u);
   for (const char* bad : {"{", "[]", R"({"id": "a"})", R"({"id": "a", "output": 5})"}) {
     const Result<std::map<std::string, std::string>> read = read_reference(write_temporary("ref.jsonl", bad));
     ASSERT_FALSE(read.ok()) << bad;

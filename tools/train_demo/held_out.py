@@ -13,7 +13,7 @@ import json
 import conversation
 from source import Source
 
-COUNTS = {"tool_call": 300, "tool_answer": 240, "arithmetic": 240, "recall": 240, "code": 300, "json": 200, "chat": 60}
+COUNTS = {"tool_call": 300, "tool_answer": 240, "arithmetic": 240, "recall": 240, "code": 300, "json": 200, "chat": 200}
 
 
 def api_message(message):
