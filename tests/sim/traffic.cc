@@ -195,7 +195,7 @@ void run_traffics(const World& world, const MakeExecutor& make_executor, int32_t
     aborted += stats.finished[static_cast<size_t>(FinishReason::kAbort)];
   }
   if (!seeds.as_committed()) return;
-  EXPECT_GT(cached, static_cast<int64_t>(count) * 500);
+  EXPECT_GT(cached, static_cast<int64_t>(count) * 250);  // that caching is looked at: a few pages in every run
   EXPECT_GT(restored, 0);
   EXPECT_GT(recomputations, 0);
   EXPECT_GT(aborted, 0);

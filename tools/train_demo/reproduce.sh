@@ -3,8 +3,8 @@
 # H200.
 #
 # usage: reproduce.sh DIRECTORY [SEED [STEPS [SECONDS]]]
-# A tokenizer.json that is already in DIRECTORY is kept. Training that is not done after SECONDS (520) ends with status 3;
-# the same command goes on from there. DIRECTORY/training.log has every line of it.
+# A tokenizer.json that is already in DIRECTORY is kept. Training that is not done after SECONDS (520) ends with status
+# 3; the same command goes on from there. DIRECTORY/training.log has every line of it.
 set -euo pipefail
 out=$1 seed=${2:-1} steps=${3:-8000} seconds=${4:-520} here=$(dirname "${BASH_SOURCE[0]}")
 export PYTHONUNBUFFERED=1 TOKENIZERS_PARALLELISM=false PYTHONDONTWRITEBYTECODE=1
