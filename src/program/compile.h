@@ -45,7 +45,7 @@ struct TaskNode {
   int32_t hop_in_use = 0;
   int32_t hop_out = -1;
   int32_t hop_out_use = 0;
-  int32_t slots_in[3] = {-1, -1, -1};
+  int32_t slots_in[3] = {-1, -1, -1};  // [1]: of the route
   int32_t slot_out = -1;
   int32_t stream = -1;  // LoadOp::Stream of what it consumes, -1: nothing
   int32_t total = 0;    // length of the cut dimension

@@ -6,6 +6,7 @@
 //                      `-> qkv -> gather qkv -> attention -> merge -> gather -> out_proj -> down -> x(l+1)] -> norm ->
 //                      lm_head -> filter -> sample
 #include "program/compile.h"
+#include "program/worker_memory.h"
 
 namespace boreas {
 namespace {
@@ -16,7 +17,8 @@ constexpr int32_t kQkvFirstRows = 3;
 
 class Lowering {
  public:
-  Lowering(const ModelConfig& config, int32_t rows_max) : qkv_first_(rows_max >= kQkvFirstRows) {
+  Lowering(const ModelConfig& config, int32_t rows_max)
+      : qkv_first_(rows_max >= kQkvFirstRows), inner_in_two_(inner_first_vectors(config, rows_max) > 0) {
     graph_.config = config;
   }
 
@@ -59,10 +61,20 @@ class Lowering {
     publishes(node, Hop::kResidual);
   }
 
-  void gather(int32_t layer, Hop hop, Slot slot) {
+  TaskNode& gather(int32_t layer, Hop hop, Slot slot) {
     TaskNode& node = add(Op::kGather, layer, Cut::kEveryWorker, 0);
     reads_hop(node, hop);
     node.slot_out = id(slot);
+    return node;
+  }
+  // Slots by number: [1] is the route's (compile.h).
+  void gather_inner(int32_t layer, int32_t route_slot) {
+    if (route_slot < 0 || !inner_in_two_) {
+      gather(layer, Hop::kInner, Slot::kInner);
+      return;
+    }
+    gather(layer, Hop::kInner, Slot::kInnerFirst).slots_in[1] = route_slot;
+    gather(layer, Hop::kInner, Slot::kInner).slots_in[1] = route_slot;
   }
 
   void norm(int32_t layer) {
@@ -122,10 +134,12 @@ class Lowering {
     out.slots_in[0] = id(Slot::kAttention);
     out.slot_out = id(Slot::kProjected);
     out.stream = LoadOp::kOutput;
-    gather(layer, Hop::kInner, Slot::kInner);
+    gather_inner(layer, route_slot);
     TaskNode& down = add(Op::kDown, layer, Cut::kHidden, config.hidden_size);
-    down.slots_in[0] = id(Slot::kInner);
+    const bool in_two = moe && inner_in_two_;
+    down.slots_in[0] = id(in_two ? Slot::kInnerFirst : Slot::kInner);
     down.slots_in[1] = route_slot;
+    if (in_two) down.slots_in[2] = id(Slot::kInner);
     down.stream = moe ? LoadOp::kExpertDown : LoadOp::kDenseDown;
     publishes(down, Hop::kResidual);
   }
@@ -144,7 +158,7 @@ class Lowering {
     publishes(sample, Hop::kToken);
   }
 
-  const bool qkv_first_;
+  const bool qkv_first_, inner_in_two_;
   TaskGraph graph_;
 };
 

@@ -297,10 +297,13 @@ class Mutator {
       const Op op = static_cast<Op>(t.op);
       if (op == Op::kTopK) return true;
       if (op == Op::kLoad) return t.args[LoadOp::kRouteSlot] >= 0;
+      if (op == Op::kGather) return t.args[GatherOp::kRouteSlot] >= 0;
       return (op == Op::kUpGate || op == Op::kDown) && t.args[UpGateOp::kRouteSlot] >= 0;
     });
-    int32_t& slot = task->args[static_cast<Op>(task->op) == Op::kTopK ? static_cast<int32_t>(TopKOp::kSlot)
-                                                                      : static_cast<int32_t>(UpGateOp::kRouteSlot)];
+    const Op op = static_cast<Op>(task->op);
+    int32_t& slot = task->args[op == Op::kTopK     ? static_cast<int32_t>(TopKOp::kSlot)
+                               : op == Op::kGather ? static_cast<int32_t>(GatherOp::kRouteSlot)
+                                                   : static_cast<int32_t>(UpGateOp::kRouteSlot)];
     static_assert(static_cast<int32_t>(UpGateOp::kRouteSlot) == static_cast<int32_t>(DownOp::kRouteSlot) &&
                   static_cast<int32_t>(UpGateOp::kRouteSlot) == static_cast<int32_t>(LoadOp::kRouteSlot));
     slot = static_cast<int32_t>(Slot::kRoute) + static_cast<int32_t>(Slot::kRouteOdd) - slot;
@@ -330,15 +333,16 @@ bool is_about_order(const std::string& kind) {
 }
 
 // Mutants of one program. Of the first `judged` that verify rejects, the brute-force check is asked, too.
-void try_mutants(const ModelConfig& config, int32_t workers, int32_t mutants, int32_t judged,
+void try_mutants(const ModelConfig& config, const DeviceSpec& device, int32_t rows, int32_t mutants, int32_t judged,
                  std::map<std::string, Tally>& tallies) {
-  const Program program = placed(config, toy_spec(workers), 2);
+  const int32_t workers = device.workers;
+  const Program program = placed(config, device, rows);
   ASSERT_EQ(verify(program).problem, "");
   const uint64_t seed = number_from_environment("BOREAS_TEST_SEED", kSeed);
   const uint64_t only = number_from_environment("BOREAS_MUTANT", UINT64_MAX);
   mutants = static_cast<int32_t>(
       std::min(number_from_environment("BOREAS_MUTANTS", UINT64_MAX), static_cast<uint64_t>(mutants)));
-  std::printf("seed %llu, %d workers\n", static_cast<unsigned long long>(seed), workers);
+  std::printf("seed %llu, %d workers, %d rows\n", static_cast<unsigned long long>(seed), workers, rows);
   for (int32_t i = 0; i < mutants; ++i) {
     if (only != UINT64_MAX && only != static_cast<uint64_t>(i)) continue;
     Prng prng(seed * 1000003 + static_cast<uint64_t>(workers) * 100003 + static_cast<uint64_t>(i));
@@ -383,25 +387,35 @@ void expect_few_redundant(const std::map<std::string, Tally>& tallies) {
 
 TEST(Mutation, OfTheTinyProgramOnThreeWorkers) {
   std::map<std::string, Tally> tallies;
-  try_mutants(shape_named("tiny"), 3, 6000, 800, tallies);
+  try_mutants(shape_named("tiny"), toy_spec(3), 2, 6000, 800, tallies);
   expect_few_redundant(tallies);
 }
 
 TEST(Mutation, OfTheTinyProgramOnSixteenWorkers) {
   std::map<std::string, Tally> tallies;
-  try_mutants(shape_named("tiny"), 16, 1500, 50, tallies);
+  try_mutants(shape_named("tiny"), toy_spec(16), 2, 1500, 50, tallies);
+  expect_few_redundant(tallies);
+}
+
+// Another order of a layer's ops, inner vectors in two parts, and slots that share memory.
+TEST(Mutation, OfFourRowsOnThreeWorkers) {
+  std::map<std::string, Tally> tallies;
+  DeviceSpec device = toy_spec(3);
+  device.slot_ring_bytes =
+      device.scratch_bytes(4) + 8 * device.chunk_bytes;  // not enough for slots beside a longest ring
+  try_mutants(shape_named("tiny"), device, 4, 3000, 200, tallies);
   expect_few_redundant(tallies);
 }
 
 TEST(Mutation, OfThreeLayersOnAHundredTwentyEightWorkers) {
   std::map<std::string, Tally> tallies;
-  try_mutants(three_layer_shape(), 128, 25, 0, tallies);
+  try_mutants(three_layer_shape(), toy_spec(128), 2, 25, 0, tallies);
   expect_few_redundant(tallies);
 }
 
 TEST(MutationFull, OfThreeLayersOnAHundredTwentyEightWorkers) {
   std::map<std::string, Tally> tallies;
-  try_mutants(three_layer_shape(), 128, 100, 0, tallies);
+  try_mutants(three_layer_shape(), toy_spec(128), 2, 100, 0, tallies);
   expect_few_redundant(tallies);
 }
 

@@ -121,6 +121,7 @@ class OrderModel {
         names.push_back({op, layer});
       for (Slot slot : {Slot::kQkv, Slot::kAttention, Slot::kInner})
         names.push_back({Op::kGather, layer, static_cast<int32_t>(slot)});
+      if (in_two_parts(layer)) names.push_back(gather(layer, Slot::kInnerFirst));
       if (program_.config.is_moe(layer)) {
         names.push_back({Op::kRouterLogits, layer});
         names.push_back({Op::kTopK, layer});
@@ -143,6 +144,10 @@ class OrderModel {
            static_cast<size_t>(role);
   }
   static Name gather(int32_t layer, Slot slot) { return {Op::kGather, layer, static_cast<int32_t>(slot)}; }
+  // Of this layer's inner vectors (worker_memory.h).
+  bool in_two_parts(int32_t layer) const {
+    return program_.config.is_moe(layer) && program_.slots[static_cast<size_t>(Slot::kInnerFirst)].bytes > 0;
+  }
 
   // ---- graphs. Nodes of the order graph are also nodes, of the same numbers, of the progress graph.
   int32_t add_node() {
@@ -213,13 +218,24 @@ class OrderModel {
       for (const BarrierWait& wait : list[i].barriers)
         if (wait.id >= 0)
           if (const Span* arrival = find_arrival(step, worker, wait.id, wait.target))
-            add_edges(arrival->end, waiter.begin);
+            add_wait(arrival->end, waiter, waits_late(list[i]) && wait.id == static_cast<int32_t>(Slot::kInner));
       const HopWait& wait = list[i].wait;
       if (wait.hop < 0) continue;
       const int64_t epoch = int64_t{step} * uses(wait.hop) + wait.use;  // counted from 0
       if (epoch < 0) continue;
       for (int32_t writer = std::max(wait.first, 0); writer < std::min(wait.first + wait.count, workers()); ++writer)
         if (const Span* word = find_publication(writer, wait.hop, epoch)) add_edges(word->end, waiter.begin);
+    }
+  }
+  // DOWN waits for the second part of inner vectors when it comes to it. For progress that is as if it did at once.
+  static bool waits_late(const TaskDesc& task) {
+    return static_cast<Op>(task.op) == Op::kDown && task.args[DownOp::kFirstVectors] > 0;
+  }
+  void add_wait(const std::vector<int32_t>& arrival, const Span& waiter, bool late) {
+    if (!late) return add_edges(arrival, waiter.begin);
+    for (const int32_t from : arrival) {
+      for (const int32_t to : waiter.end) order_.add_edge(from, to);
+      for (const int32_t to : waiter.begin) progress_.add_edge(from, to);
     }
   }
   int32_t uses(int32_t hop) const { return program_.hop_uses[static_cast<size_t>(hop)]; }

@@ -42,6 +42,12 @@ class OrderOracle : public OrderModel {
         if (!order_.is_before(from, to)) return false;
     return true;
   }
+  bool is_before_end(const Span& a, const Span& b) const {
+    for (const int32_t from : a.end)
+      for (const int32_t to : b.end)
+        if (!order_.is_before(from, to)) return false;
+    return true;
+  }
   void require(const Span& a, const Span& b, const char* what) {
     if (!before(a, b)) violation(what);
   }
@@ -51,6 +57,7 @@ class OrderOracle : public OrderModel {
     int32_t slot = 0;
     const Span* writer = nullptr;
     std::vector<const Span*> readers;
+    bool read_late = false;  // not from the reader's beginning on
   };
 
   void check_slots(int32_t worker) {
@@ -70,6 +77,8 @@ class OrderOracle : public OrderModel {
         add(static_cast<int32_t>(Slot::kQkv), gather(layer, Slot::kQkv), {at({Op::kAttention, layer})});
         add(static_cast<int32_t>(Slot::kAttention), gather(layer, Slot::kAttention), {at({Op::kOutProj, layer})});
         add(static_cast<int32_t>(Slot::kInner), gather(layer, Slot::kInner), {down});
+        values.back().read_late = in_two_parts(layer);
+        if (in_two_parts(layer)) add(static_cast<int32_t>(Slot::kInnerFirst), gather(layer, Slot::kInnerFirst), {down});
         add(static_cast<int32_t>(Slot::kProjected), {Op::kOutProj, layer}, {down});
         add(static_cast<int32_t>(Slot::kResidual), layer == 0 ? Name{Op::kEmbed, -1} : Name{Op::kDown, layer - 1},
             {down});
@@ -79,7 +88,8 @@ class OrderOracle : public OrderModel {
     }
     for (const SlotValue& value : values)
       for (const Span* reader : value.readers)
-        if (!before(*value.writer, *reader)) return violation(std::string("slot read early: ") + slot_name(value.slot));
+        if (!(value.read_late ? is_before_end(*value.writer, *reader) : before(*value.writer, *reader)))
+          return violation(std::string("slot read early: ") + slot_name(value.slot));
     for (size_t a = 0; a < values.size(); ++a)
       for (size_t b = a + 1; b < values.size(); ++b)
         if (shares_memory(values[a].slot, values[b].slot) && !is_over_before(values[a], values[b]) &&
@@ -95,6 +105,12 @@ class OrderOracle : public OrderModel {
     for (const Name name : {Name{Op::kUpGate, layer}, Name{Op::kDown, layer}}) {
       if (find(worker, name).args[UpGateOp::kRouteSlot] != value.slot) violation("the route of another layer");
       value.readers.push_back(&span(step, worker, name));
+    }
+    for (const Slot slot : {Slot::kInnerFirst, Slot::kInner}) {
+      if (!in_two_parts(layer)) continue;
+      if (find(worker, gather(layer, slot)).args[GatherOp::kRouteSlot] != value.slot)
+        violation("the route of another layer");
+      value.readers.push_back(&span(step, worker, gather(layer, slot)));
     }
     const auto loads = program_.list(worker, Role::kProducer);
     for (size_t i = 0; i < loads.size(); ++i) {
@@ -137,7 +153,8 @@ class OrderOracle : public OrderModel {
             if (!in_step && step + 1 == kSteps) continue;
             const Span* next = find_arrival(in_step ? step : step + 1, worker, wait.id, in_step ? wait.target + 1 : 1);
             if (next == nullptr) return;
-            require(span(step, worker, Place{static_cast<Role>(role), i}), *next, "a barrier passes a waiter");
+            const Span& waiter = span(step, worker, Place{static_cast<Role>(role), i});
+            if (&waiter != next) require(waiter, *next, "a barrier passes a waiter");  // a task waits before it arrives
           }
         }
       }
@@ -192,6 +209,7 @@ class OrderOracle : public OrderModel {
     check_hop(writer, {Op::kDown, layer}, reader, {Op::kGatherNorm, layer + 1 < layers() ? layer + 1 : -1}, 0);
     if (program_.config.is_moe(layer)) check_hop(writer, {Op::kRouterLogits, layer}, reader, {Op::kTopK, layer}, 0);
     check_hop(writer, {Op::kUpGate, layer}, reader, gather(layer, Slot::kInner), 0);
+    if (in_two_parts(layer)) check_hop(writer, {Op::kUpGate, layer}, reader, gather(layer, Slot::kInnerFirst), 0);
     check_hop(writer, {Op::kAttentionMerge, layer}, reader, gather(layer, Slot::kAttention), 0);
     const int32_t* qkv = find(writer, {Op::kQkv, layer}).args;
     const int32_t* attend = find(reader, {Op::kAttention, layer}).args;

@@ -9,8 +9,9 @@
 namespace boreas {
 namespace {
 
-// With fewer ring stages than this the stream starves between hops; then the inner slot shares memory with the normed,
-// attention and qkv slots, which are over before, at the price of one more wait.
+// The inner slots may share memory with the normed, attention and qkv slots, which are over before, at the price of one
+// more wait: that of the part in slot kInner for OUT_PROJ. Where inner vectors come in two parts DOWN does not feel it,
+// and every stage gained is welcome. Else only with fewer stages than this, with which the stream starves between hops.
 constexpr int32_t kRingChunksComfortable = 6;
 
 int64_t align_up(int64_t bytes) { return ceil_div(bytes, kSlotAlign) * kSlotAlign; }
@@ -39,7 +40,8 @@ class Placement {
  private:
   // ---- memory of a worker
   static bool may_share(Slot slot) {
-    return slot == Slot::kNormed || slot == Slot::kAttention || slot == Slot::kQkv || slot == Slot::kInner;
+    return slot == Slot::kNormed || slot == Slot::kAttention || slot == Slot::kQkv || slot == Slot::kInner ||
+           slot == Slot::kInnerFirst;
   }
   int64_t assign_offsets(bool shares) {
     int64_t offset = 0;
@@ -56,7 +58,8 @@ class Placement {
       spec.offset = at;
       return at + align_up(spec.bytes);
     };
-    return std::max(put(Slot::kInner, offset), put(Slot::kQkv, put(Slot::kAttention, put(Slot::kNormed, offset))));
+    return std::max(put(Slot::kInner, put(Slot::kInnerFirst, offset)),
+                    put(Slot::kQkv, put(Slot::kAttention, put(Slot::kNormed, offset))));
   }
 
   Status lay_out_slots() {
@@ -68,10 +71,9 @@ class Placement {
     }
     const int64_t scratch = device.scratch_bytes(program_.rows_max);
     auto chunks_left = [&] { return (device.slot_ring_bytes - scratch - program_.slot_bytes) / device.chunk_bytes; };
-    if (chunks_left() < kRingChunksComfortable) {
-      shares_memory_ = true;
-      program_.slot_bytes = assign_offsets(true);
-    }
+    shares_memory_ = chunks_left() < (inner_first_vectors(config_, program_.rows_max) > 0 ? device.ring_chunks_max
+                                                                                          : kRingChunksComfortable);
+    if (shares_memory_) program_.slot_bytes = assign_offsets(true);
     if (chunks_left() < device.ring_chunks_min) {
       return Error{"a program of " + std::to_string(program_.rows_max) + " rows does not fit " + device.name +
                    ": slots need " + std::to_string(program_.slot_bytes) + " bytes, scratch " +
@@ -168,6 +170,7 @@ class Placement {
         args[DownOp::kFirst] = own.first;
         args[DownOp::kCount] = own.count;
         args[DownOp::kRouteSlot] = route_slot;
+        args[DownOp::kFirstVectors] = first_vectors(route_slot);
         break;
       case Op::kTopK:
         args[TopKOp::kSlot] = node.slot_out;
@@ -176,6 +179,8 @@ class Placement {
         args[GatherOp::kSlot] = node.slot_out;
         args[GatherOp::kHeadFirst] = heads.first;
         args[GatherOp::kHeadCount] = heads.count;
+        args[GatherOp::kRouteSlot] = route_slot;
+        args[GatherOp::kFirstVectors] = first_vectors(route_slot);
         break;
       case Op::kQkv:
         set_qkv_args(node, heads, args);
@@ -207,6 +212,10 @@ class Placement {
       case Op::kGatherNorm:
         break;
     }
+  }
+
+  int32_t first_vectors(int32_t route_slot) const {
+    return route_slot < 0 ? 0 : inner_first_vectors(config_, program_.rows_max);
   }
 
   void set_qkv_args(const TaskNode& node, Range heads, int32_t* args) const {

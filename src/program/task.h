@@ -47,16 +47,18 @@ constexpr int32_t kHops = 9;
 
 // Memory of one worker (shared memory on a GPU), written by one role at a time.
 enum class Slot : int32_t {
-  kNormed,     // [rows, hidden] bf16: RMSNorm of the gathered residual
-  kQkv,        // [rows, own KV heads, (queries_per_kv + 2) * head_dim] bf16
-  kAttention,  // [rows, query_width] bf16
-  kInner,      // [rows, inner] bf16
-  kRoute,      // [rows, experts_per_token] {expert id, fp32 weight}; two halves, by the MoE layer's parity
+  kNormed,      // [rows, hidden] bf16: RMSNorm of the gathered residual
+  kQkv,         // [rows, own KV heads, (queries_per_kv + 2) * head_dim] bf16
+  kAttention,   // [rows, query_width] bf16
+  kInner,       // bf16: [rows, dense_width]; [rows, experts_per_token, expert_width], or of these vectors, in the order
+                // of their experts and then rows, those behind kInnerFirst's
+  kInnerFirst,  // [inner_first_vectors(), expert_width] bf16
+  kRoute,       // [rows, experts_per_token] {expert id, fp32 weight}; two halves, by the MoE layer's parity
   kRouteOdd,
   kResidual,   // [rows, own hidden slice] fp32 holding bf16 values
   kProjected,  // [rows, own hidden slice] fp32: the O projection's result until the MLP's is there
 };
-constexpr int32_t kSlots = 8;
+constexpr int32_t kSlots = 9;
 
 // How many units a stream item has: fixed by the program or known only at run time.
 enum class StreamCount : int32_t {
@@ -65,6 +67,7 @@ enum class StreamCount : int32_t {
   kPages,    // KV pages of this worker's attention pieces, all rows: 0 to a bound set by the context
 };
 
+// Before the task begins; but see DownOp::late_barrier.
 struct BarrierWait {
   int32_t id = -1;     // -1: none
   int32_t target = 0;  // arrivals since the start of the step
@@ -107,7 +110,7 @@ constexpr const char* hop_name(int32_t hop) {
   return hop >= 0 && hop < kHops ? kNames[hop] : "none";
 }
 constexpr const char* slot_name(int32_t slot) {
-  constexpr const char* kNames[kSlots] = {"normed", "qkv",       "attention", "inner",
+  constexpr const char* kNames[kSlots] = {"normed", "qkv",       "attention", "inner",    "inner_first",
                                           "route",  "route_odd", "residual",  "projected"};
   return slot >= 0 && slot < kSlots ? kNames[slot] : "none";
 }

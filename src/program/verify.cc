@@ -14,12 +14,6 @@ namespace boreas {
 namespace verification {
 namespace {
 
-// What an access was to; a message is made of it only when it is needed.
-struct What {
-  const char* text = "";
-  int32_t number = -1;
-};
-
 class Verifier {
  public:
   explicit Verifier(const Program& program)
@@ -207,11 +201,15 @@ class Verifier {
     current_ = {worker, role, lane.cursor};
     if (lane.cursor == 0) ClockTable::join(clock, launch_clocks_.clock(static_cast<size_t>(step)), clocks_.width());
     const Event event = tick(lane_index);
-    join_waits(worker, task, step, event);
+    const int32_t late = static_cast<Op>(task.op) == Op::kDown ? DownOp::late_barrier(task) : -1;
     reads_.size = writes_.size = 0;
     task_reads(task, reads_);
     task_writes(task, writes_);
-    for (int32_t i = 0; i < reads_.size; ++i) check_read(worker, step, event, task, reads_.items[i]);
+    for (const bool begins : {true, false}) {
+      join_waits(worker, task, step, event, late, begins);
+      for (const Access& read : std::span(reads_.items, static_cast<size_t>(reads_.size)))
+        if ((read.space == Space::kSlot && read.id == late) != begins) check_read(worker, step, event, task, read);
+    }
     for (int32_t i = 0; i < writes_.size; ++i) check_write(worker, step, event, task, writes_.items[i]);
     accesses_checked_ += reads_.size + writes_.size;
     ++tasks_checked_;
@@ -224,17 +222,18 @@ class Verifier {
     ++lane.done;
   }
 
-  void join_waits(int32_t worker, const TaskDesc& task, int32_t step, const Event& event) {
+  // What comes before the task begins, or the one barrier `late` that its body waits for.
+  void join_waits(int32_t worker, const TaskDesc& task, int32_t step, const Event& event, int32_t late, bool begins) {
     ClockValue* clock = clocks_.clock(static_cast<size_t>(event.lane));
     for (const BarrierWait& wait : task.barriers) {
-      if (wait.id < 0) continue;
+      if (wait.id < 0 || (wait.id == late) == begins) continue;
       Barrier& signal = barrier(worker, wait.id);
       if (signal.arrivals != absolute_target(worker, wait, step))
         fail(std::string("waits for an arrival at barrier ") + slot_name(wait.id) + " that later ones may hide");
       ClockTable::join(clock, barrier_clocks_.clock(own(worker, wait.id)), clocks_.width());
       signal.waits.push_back(event);
     }
-    if (task.wait.hop < 0) return;
+    if (task.wait.hop < 0 || !begins) return;
     const int64_t epoch = epoch_of(task.wait.hop, task.wait.use, step);
     if (epoch <= 0) return;
     const Hub* hub = find_hub(half_of(task.wait.hop, epoch), task.wait);

@@ -92,4 +92,10 @@ struct SlotState {
   }
 };
 
+// What an access was to; a message is made of it only when it is needed.
+struct What {
+  const char* text = "";
+  int32_t number = -1;
+};
+
 }  // namespace boreas::verification

@@ -118,6 +118,7 @@ class StructureCheck {
   std::string check_slots(const TaskDesc& task, Op op) const {
     if (op == Op::kTopK && !is_route_slot(task.args[TopKOp::kSlot])) return "does not write a route slot";
     if (op == Op::kGather && gathered_hop(task.args[GatherOp::kSlot]) < 0) return "gathers into another's slot";
+    if (const std::string parts = check_inner_parts(task, op); !parts.empty()) return parts;
     const int32_t* route_slot = op == Op::kUpGate ? &task.args[UpGateOp::kRouteSlot]
                                 : op == Op::kDown ? &task.args[DownOp::kRouteSlot]
                                                   : nullptr;
@@ -132,6 +133,26 @@ class StructureCheck {
                                          access.count > program_.config.kv_heads - access.first))
         return "touches KV heads that do not exist";
     }
+    return {};
+  }
+
+  // Inner vectors come as one or in two parts, for who writes them and who reads them alike.
+  std::string check_inner_parts(const TaskDesc& task, Op op) const {
+    const int32_t slot = task.args[GatherOp::kSlot];
+    const bool gathers_first = op == Op::kGather && slot == static_cast<int32_t>(Slot::kInnerFirst);
+    const bool gathers = gathers_first || (op == Op::kGather && slot == static_cast<int32_t>(Slot::kInner));
+    const bool moe = task.layer >= 0 && program_.config.is_moe(task.layer);
+    const int32_t first = moe ? inner_first_vectors(program_.config, program_.rows_max) : 0;
+    if (op == Op::kDown && task.args[DownOp::kFirstVectors] != first)
+      return "finds " + text_of(task.args[DownOp::kFirstVectors]) + " inner vectors in the first part, not " +
+             text_of(first);
+    if (op != Op::kGather) return {};
+    if (gathers_first && first == 0) return "gathers a first part where all inner vectors come as one";
+    const int32_t route_slot = task.args[GatherOp::kRouteSlot];
+    if (gathers && first > 0 ? !is_route_slot(route_slot) : route_slot != -1)
+      return "takes its route from slot " + text_of(route_slot);
+    if (task.args[GatherOp::kFirstVectors] != (gathers ? first : 0))
+      return "cuts inner vectors at " + text_of(task.args[GatherOp::kFirstVectors]) + ", not at " + text_of(first);
     return {};
   }
 
@@ -326,7 +347,8 @@ OpHops op_hops(Op op) {
 int32_t gathered_hop(int32_t slot) {
   if (slot == static_cast<int32_t>(Slot::kQkv)) return static_cast<int32_t>(Hop::kQkv);
   if (slot == static_cast<int32_t>(Slot::kAttention)) return static_cast<int32_t>(Hop::kAttention);
-  if (slot == static_cast<int32_t>(Slot::kInner)) return static_cast<int32_t>(Hop::kInner);
+  if (slot == static_cast<int32_t>(Slot::kInner) || slot == static_cast<int32_t>(Slot::kInnerFirst))
+    return static_cast<int32_t>(Hop::kInner);
   return -1;
 }
 

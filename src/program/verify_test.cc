@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "program/program_testing.h"
+#include "program/worker_memory.h"
 
 namespace boreas {
 namespace {
@@ -59,7 +60,7 @@ TEST(Verify, NumbersOutOfRange) {
   EXPECT_VERDICT("has opcode -1", consumer(program, Op::kDown, 2).op = -1);
   EXPECT_VERDICT("list of another role", consumer(program, Op::kDown, 2).op = static_cast<int32_t>(Op::kGather));
   EXPECT_VERDICT("names layer 77", consumer(program, Op::kDown, 2).layer = 77);
-  EXPECT_VERDICT("arrives at barrier 8", consumer(program, Op::kDown, 2).arrive = kSlots);
+  EXPECT_VERDICT("arrives at barrier " + std::to_string(kSlots), consumer(program, Op::kDown, 2).arrive = kSlots);
   EXPECT_VERDICT("which a step does not have", consumer(program, Op::kDown, 2).barriers[0].id = 99);
   EXPECT_VERDICT("which a step does not have", consumer(program, Op::kDown, 2).barriers[0].target = 6);
   EXPECT_VERDICT("which a step does not have", consumer(program, Op::kDown, 2).barriers[0].target = 0);
@@ -146,6 +147,50 @@ TEST(Verify, SlotsThatShareMemory) {
   for (TaskDesc& task : program.tasks)
     if (static_cast<Op>(task.op) == Op::kGather) task.barriers[0] = BarrierWait{};
   EXPECT_NE(verify(program).problem.find("slot attention"), std::string::npos) << verify(program).problem;
+}
+
+TEST(Verify, InnerVectorsInTwoParts) {
+  const Program whole = placed(shape_named("north"), h200_spec(), 8);
+  ASSERT_TRUE(verify(whole).ok) << verify(whole).problem;
+  const int32_t first = inner_first_vectors(whole.config, 8);
+  EXPECT_EQ(first, 21) << "as many as slot normed holds";
+  const auto verdict_of = [&](Op op, const auto& change) {
+    Program program = whole;
+    for (TaskDesc& task : program.tasks)
+      if (static_cast<Op>(task.op) == op && task.layer == 2) change(task);
+    return verify(program).problem;
+  };
+  const auto is_part = [](const TaskDesc& task, Slot slot) {
+    return static_cast<Slot>(task.args[GatherOp::kSlot]) == slot;
+  };
+  EXPECT_NE(verdict_of(Op::kDown, [](TaskDesc& task) { task.args[DownOp::kFirstVectors] = 20; }).find("finds 20 inner"),
+            std::string::npos);
+  EXPECT_NE(verdict_of(Op::kGather,
+                       [&](TaskDesc& task) {
+                         if (is_part(task, Slot::kInner)) task.args[GatherOp::kFirstVectors] = 22;
+                       })
+                .find("cuts inner vectors at 22, not at 21"),
+            std::string::npos);
+  EXPECT_NE(verdict_of(Op::kGather,
+                       [&](TaskDesc& task) {
+                         if (is_part(task, Slot::kInnerFirst)) task.args[GatherOp::kRouteSlot] = -1;
+                       })
+                .find("takes its route from slot -1"),
+            std::string::npos);
+  // Either part must be waited for, the second one also by who gathers it: OUT_PROJ still reads what it is put over.
+  for (const Slot slot : {Slot::kInnerFirst, Slot::kInner}) {
+    const std::string problem = verdict_of(Op::kDown, [&](TaskDesc& task) {
+      for (BarrierWait& wait : task.barriers)
+        if (wait.id == static_cast<int32_t>(slot)) wait = BarrierWait{};
+    });
+    EXPECT_NE(problem.find(std::string("reads slot ") + slot_name(static_cast<int32_t>(slot))), std::string::npos)
+        << problem;
+  }
+  const std::string problem = verdict_of(Op::kGather, [&](TaskDesc& task) {
+    for (BarrierWait& wait : task.barriers)
+      if (wait.id == static_cast<int32_t>(Slot::kProjected)) wait = BarrierWait{};
+  });
+  EXPECT_NE(problem.find("slot attention"), std::string::npos) << problem;
 }
 
 // With small items and several producer warps one that had no chunk may still look at a route that is overwritten:

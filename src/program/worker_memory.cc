@@ -18,7 +18,18 @@ int64_t pages_of_pieces(int64_t first, int64_t end, Range pieces) {
   return below(end) - below(first);
 }
 
+// With fewer rows the ring has as many stages as anyway, or a step loses by gathering in two parts.
+constexpr int32_t kInnerFirstRows = 3;
+
 }  // namespace
+
+int32_t inner_first_vectors(const ModelConfig& config, int32_t rows) {
+  bool routed = false;
+  for (int32_t layer = 0; layer < config.layer_count(); ++layer) routed = routed || config.is_moe(layer);
+  if (rows < kInnerFirstRows || !routed) return 0;
+  return static_cast<int32_t>(std::min<int64_t>(int64_t{rows} * config.hidden_size / config.expert_width,
+                                                int64_t{rows} * config.experts_per_token - 1));
+}
 
 int64_t slot_bytes(const ModelConfig& config, int32_t workers, int32_t rows, Slot slot) {
   const int64_t heads = ceil_div(config.kv_heads, std::min(workers, config.kv_heads));
@@ -30,9 +41,12 @@ int64_t slot_bytes(const ModelConfig& config, int32_t workers, int32_t rows, Slo
       return rows * heads * (config.queries_per_kv() + 2) * config.head_dim * kBytesBf16;
     case Slot::kAttention:
       return rows * config.query_width() * kBytesBf16;
-    case Slot::kInner:
-      return rows * std::max<int64_t>(config.dense_width, int64_t{config.experts_per_token} * config.expert_width) *
-             kBytesBf16;
+    case Slot::kInner: {
+      const int64_t vectors = int64_t{rows} * config.experts_per_token - inner_first_vectors(config, rows);
+      return std::max<int64_t>(int64_t{rows} * config.dense_width, vectors * config.expert_width) * kBytesBf16;
+    }
+    case Slot::kInnerFirst:
+      return int64_t{inner_first_vectors(config, rows)} * config.expert_width * kBytesBf16;
     case Slot::kRoute:
     case Slot::kRouteOdd:
       return rows * config.experts_per_token * kBytesRoute;

@@ -15,6 +15,12 @@ namespace boreas {
 // Offsets of slots are multiples of this: bulk copies and vector loads of any width are aligned.
 constexpr int64_t kSlotAlign = 128;
 
+// How many inner vectors of a routed layer, the first ones in the order of their experts and then rows, are gathered
+// into a slot of their own (kInnerFirst), so that DOWN can begin with these while OUT_PROJ still needs the memory of
+// the rest: as many as slot kNormed holds, which is free by then, but not all. 0 for so few rows that all inner vectors
+// have memory of their own, and for models without routed layers.
+int32_t inner_first_vectors(const ModelConfig& config, int32_t rows);
+
 // Bytes of a slot for `rows` rows; shapes stand at the enumerators in task.h. Enough for every worker of so many.
 int64_t slot_bytes(const ModelConfig& config, int32_t workers, int32_t rows, Slot slot);
 

@@ -85,7 +85,8 @@ inline int64_t values_per_row(const ModelConfig& config, int32_t layer, Hop hop)
   return 0;
 }
 
-// Slots as the hops of the same name; normed, residual, projected: [hidden]; route: [experts_per_token][id, weight].
+// Slots as the hops of the same name, all inner vectors in slot inner; normed, residual, projected: [hidden]; route:
+// [experts_per_token][id, weight].
 inline int64_t values_per_row(const ModelConfig& config, int32_t layer, Slot slot) {
   switch (slot) {
     case Slot::kNormed:
@@ -98,6 +99,8 @@ inline int64_t values_per_row(const ModelConfig& config, int32_t layer, Slot slo
       return values_per_row(config, layer, Hop::kAttention);
     case Slot::kInner:
       return values_per_row(config, layer, Hop::kInner);
+    case Slot::kInnerFirst:
+      return 0;
     case Slot::kRoute:
     case Slot::kRouteOdd:
       return int64_t{config.experts_per_token} * 2;

@@ -132,7 +132,8 @@ class Bench {
     std::vector<TaskDesc> tasks;
     for (const TaskDesc& task : machine_.program.list(worker, op_role(call_.op))) {
       if (static_cast<Op>(task.op) != call_.op || task.layer != call_.layer) continue;
-      if (call_.op == Op::kGather && static_cast<Slot>(task.args[GatherOp::kSlot]) != call_.slot) continue;
+      const Slot slot = static_cast<Slot>(task.args[GatherOp::kSlot]);
+      if (call_.op == Op::kGather && (slot == Slot::kInnerFirst ? Slot::kInner : slot) != call_.slot) continue;
       tasks.push_back(task);
     }
     CHECK(!tasks.empty());
@@ -191,6 +192,7 @@ class Bench {
 
   void fill_slot(Worker& worker, Slot slot, const std::vector<float>& values) {
     CHECK(values.size() == rows() * static_cast<size_t>(values_per_row(config_, call_.layer, slot)));
+    if (slot == Slot::kInnerFirst) return;  // in worker.inner, with the rest
     if (slot == Slot::kRoute || slot == Slot::kRouteOdd)
       return fill_route(worker.routes[slot == Slot::kRouteOdd], values);
     if (slot == Slot::kNormed) return pack(values, config_.hidden_size, worker.normed);
@@ -299,6 +301,7 @@ class Bench {
   }
 
   std::vector<float> collect_slot(Slot slot) {
+    if (slot == Slot::kInnerFirst) return {};
     Assembly whole(rows() * static_cast<size_t>(values_per_row(config_, call_.layer, slot)), slot_label(slot));
     for (const Worker& worker : workers_) {
       if (slot == Slot::kRoute || slot == Slot::kRouteOdd) {

@@ -255,6 +255,9 @@ inline Word load_word(const Word* from, Where where = Where::here()) {
   if (emulation::current->block->races != nullptr) emulation::note_word(true);
   return *from;
 }
+inline void load_word_if(bool wanted, const Word* from, Word& word, Where where = Where::here()) {
+  if (wanted) word = load_word(from, where);
+}
 inline float load_float(const float* from, Where where = Where::here()) {
   emulation::check_memory(from, sizeof *from, "load_float", where);
   return *from;

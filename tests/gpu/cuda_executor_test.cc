@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>
@@ -42,6 +43,9 @@ class OnGpu : public testing::Test {
     options.pages_full = options.pages_sliding = kPages;
     options.context_max = std::min(2048, model->config().context_max);
     options.decode_only = true;  // prefill_test.cc looks at the other kernels
+    // A sanitizer makes waits longer.
+    if (const char* scale = std::getenv("BOREAS_DEADLINE_SCALE"))
+      options.tuning.deadline_clocks *= std::strtoull(scale, nullptr, 10);
     auto executor = make_cuda_executor(std::move(model), options);
     if (executor.ok()) return std::move(executor).value();
     ADD_FAILURE() << executor.error().message;

@@ -183,9 +183,9 @@ TEST(CpuExecutor, ADroppedTaskIsNoticed) {
   std::cout << "dropped tasks: " << changed << " changed the logits, " << reported << " were reported\n";
 }
 
-// Whether a forward of 40 tokens, all in piece 0, with one drawn token, leaves the task without work: attention and its
-// gather on a worker whose pieces begin later, sampling on all workers but the first, and filtering, which SAMPLE does
-// here.
+// Whether a forward of 40 tokens, 20 at once and all in piece 0, with one drawn token, leaves the task without work:
+// attention and its gather on a worker whose pieces begin later, the second part of inner vectors, all of which fit
+// into the first, sampling on all workers but the first, and filtering, which SAMPLE does here.
 bool has_no_work(const Program& program, size_t index) {
   const auto list = std::upper_bound(program.list_first.begin(), program.list_first.end(), static_cast<int32_t>(index));
   const int32_t worker = static_cast<int32_t>(list - program.list_first.begin() - 1) / kRoles;
@@ -193,6 +193,8 @@ bool has_no_work(const Program& program, size_t index) {
   const Op op = static_cast<Op>(task.op);
   if (op == Op::kFilter) return true;
   if (op == Op::kSample) return worker > 0;
+  if (op == Op::kGather && static_cast<Slot>(task.args[GatherOp::kSlot]) == Slot::kInner)
+    return task.args[GatherOp::kFirstVectors] >= 20 * program.config.experts_per_token;
   if (op == Op::kGather && static_cast<Slot>(task.args[GatherOp::kSlot]) != Slot::kQkv) return false;
   if (op != Op::kGather && op != Op::kAttention) return false;
   for (const TaskDesc& other : program.list(worker, Role::kConsumer))

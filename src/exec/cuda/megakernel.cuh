@@ -46,6 +46,14 @@ BOREAS_DEVICE void run_body(Worker<C>& w, const Task& task, Stream&... stream) {
   }
 }
 
+// The barrier that the body waits for itself, DownOp::late_barrier; -1: none. Kernels of one row have no inner vectors
+// in two parts.
+template <class C>
+BOREAS_DEVICE int32_t late_barrier(const Task& task) {
+  if (C::kOneRow || static_cast<Op>(task.op()) != Op::kDown) return -1;
+  return task.arg(DownOp::kFirstVectors) > 0 ? static_cast<int32_t>(Slot::kInner) : -1;
+}
+
 template <class C>
 BOREAS_DEVICE void run_consumer(Worker<C>& w) {
   StreamTaker stream(w.params);
@@ -53,7 +61,7 @@ BOREAS_DEVICE void run_consumer(Worker<C>& w) {
   for (Task task; reader.take(task);) {
     w.forget();
     w.at.begin_task(task.index);
-    w.wait_barriers(task);
+    w.wait_barriers(task, late_barrier<C>(task));
     w.at.mark(Moment::kReady);
     run_body<C, Role::kConsumer>(w, task, stream);
     w.arrive(task);

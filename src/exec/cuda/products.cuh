@@ -339,9 +339,8 @@ BOREAS_DEVICE void stream_products(Worker<C>& w, StreamTaker& stream, int32_t un
   stream.end_item(w.params, w.at, walk.pieces());
 }
 
-// B of an expert: the vectors of those that chose it. kStep: bytes from a choice's vector to the next one's, or from a
-// row's if kOfRow.
-template <int32_t kStep, bool kOfRow, class C>
+// B of an expert: the rows that chose it. kStep: bytes from a row to the next one.
+template <int32_t kStep, class C>
 struct ExpertOperand {
   const Worker<C>& w;
   int32_t parity;
@@ -356,8 +355,7 @@ struct ExpertOperand {
   BOREAS_DEVICE Vector of(int32_t column) const {
     const bool present = column < (C::kOneRow ? 1 : columns);
     const int32_t choice = present ? w.sorted_choice(parity, first + column) : 0;
-    const int32_t vector = kOfRow ? choice / C::kExpertsPerToken : choice;
-    return {slot + static_cast<uint32_t>((C::kOneRow && kOfRow ? 0 : vector) * kStep), present};
+    return {slot + static_cast<uint32_t>(C::kOneRow ? 0 : choice / C::kExpertsPerToken * kStep), present};
   }
   BOREAS_DEVICE Vector of_lane(int32_t lane) const { return C::kOneRow ? of(lane / 4) : own; }
 };

@@ -224,6 +224,20 @@ BOREAS_DEVICE Word load_word(const Word* from) {
   word.epoch = static_cast<uint32_t>(high >> 32);
   return word;
 }
+BOREAS_DEVICE void load_word_if(bool wanted, const Word* from, Word& word) {
+  uint64_t low = word.payload[0] | static_cast<uint64_t>(word.payload[1]) << 32;
+  uint64_t high = word.payload[2] | static_cast<uint64_t>(word.epoch) << 32;
+  asm volatile(
+      "{.reg .pred p; .reg .b128 r; setp.ne.b32 p, %2, 0; mov.b128 r, {%0, %1}; @p ld.relaxed.gpu.global.b128 r, [%3]; "
+      "mov.b128 {%0, %1}, r;}"
+      : "+l"(low), "+l"(high)
+      : "r"(static_cast<int32_t>(wanted)), "l"(from)
+      : "memory");
+  word.payload[0] = static_cast<uint32_t>(low);
+  word.payload[1] = static_cast<uint32_t>(low >> 32);
+  word.payload[2] = static_cast<uint32_t>(high);
+  word.epoch = static_cast<uint32_t>(high >> 32);
+}
 // What a fence has ordered.
 BOREAS_DEVICE float load_float(const float* from) {
   float value;

@@ -198,6 +198,40 @@ BOREAS_DEVICE void await_words(const StepParams& params, const At& at, Word (&wo
   }
 }
 
+// This thread's words, at most 32, in whatever order they come: `missing` says which there are, address(i) is that of
+// word i (any address for others), store(there, i, word) takes it if it is there. Every look has up to kBatch words in
+// flight and skips nobody who is there: when the last writer publishes, only what it wrote is left to fetch. A writer's
+// words should therefore be dealt to many threads. Predicates, no branches (ptx.cuh).
+template <int32_t kBatch, class At, class Address, class Store>
+BOREAS_DEVICE void gather_as_they_come(const StepParams& params, const At& at, uint32_t missing, int32_t hop,
+                                       uint32_t epoch, Address address, Store store) {
+  Word words[kBatch] = {};
+  Deadline deadline(params, at);
+  while (true) {
+    uint32_t seen = epoch;
+    BOREAS_NO_UNROLL
+    for (int32_t first = 0; first < 32; first += kBatch) {
+      const uint32_t here = missing >> first;
+      if (here == 0) break;
+      BOREAS_UNROLL
+      for (int32_t k = 0; k < kBatch; ++k) load_word_if((here >> k & 1) != 0, address(first + k), words[k]);
+      uint32_t got = 0;
+      BOREAS_UNROLL
+      for (int32_t k = 0; k < kBatch; ++k) {
+        const bool there = (here >> k & 1) != 0 && words[k].epoch == epoch;
+        store(there, first + k, words[k]);
+        got |= there ? 1u << k : 0;
+        seen = (here >> k & 1) == 0 || there ? seen : words[k].epoch;
+      }
+      missing &= ~(got << first);
+    }
+    if (missing == 0) return;
+    deadline.miss(kWaitHop, hop, epoch, seen);
+    pause_clocks(params.poll_pause);
+  }
+}
+constexpr uint32_t low_bits(int32_t count) { return count >= 32 ? ~0u : (1u << count) - 1; }
+
 // `kThreadsOf` threads gather `total` words of a hop's half, kBatch a thread in flight at a time: place(i) is word i's
 // number in the half, or -1 if nobody writes it; store(i, k, word) takes it, k the word's number in its batch.
 // kComplete: total is always a multiple of it, and word i is place i; 0: not so.

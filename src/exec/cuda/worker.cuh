@@ -98,17 +98,28 @@ struct Worker {
   BOREAS_DEVICE uint32_t slot(Slot which) const { return base + params.slot_offset[static_cast<int32_t>(which)]; }
 
   // ---- barriers of a task
-  BOREAS_DEVICE void wait_barriers(const Task& task) {
+  // All but `late`, which is left to the body.
+  BOREAS_DEVICE void wait_barriers(const Task& task, int32_t late = -1) const {
     BOREAS_NO_UNROLL
     for (int32_t i = 0; i < 3; ++i) {
       const BarrierWait wait = task.barrier(i);
       if (wait.id < 0) break;
-      const int32_t target = tasks.target(wait);
-      if (C::kSliced && target <= 0) continue;
-      stagger(params);
-      wait_phase(params, at, scratch(&ScratchMap::slots) + wait.id * kBarrierBytes, (target - 1) & 1, kWaitBarrier,
-                 wait.id);
+      if (wait.id != late) wait_barrier(wait);
     }
+  }
+  BOREAS_DEVICE void wait_late_barrier(const Task& task, int32_t late) const {
+    BOREAS_NO_UNROLL
+    for (int32_t i = 0; i < 3; ++i) {
+      const BarrierWait wait = task.barrier(i);
+      if (wait.id == late) wait_barrier(wait);
+    }
+  }
+  BOREAS_DEVICE void wait_barrier(const BarrierWait& wait) const {
+    const int32_t target = tasks.target(wait);
+    if (C::kSliced && target <= 0) return;
+    stagger(params);
+    wait_phase(params, at, scratch(&ScratchMap::slots) + wait.id * kBarrierBytes, (target - 1) & 1, kWaitBarrier,
+               wait.id);
   }
   // One arrival a warp; see slot_arrivals().
   BOREAS_DEVICE void arrive(const Task& task) {
@@ -223,11 +234,12 @@ BOREAS_DEVICE uint32_t half_of(uint32_t pair, int32_t which) { return which == 0
 
 // A hop word's first `count` values, at most six, behind each other; a pair at a time where slices are even.
 template <bool kEven>
-BOREAS_DEVICE void store_values(uint32_t to, int32_t count, const Word& word) {
+BOREAS_DEVICE void store_values(uint32_t to, int32_t count, const Word& word, bool wanted = true) {
+  if (!kEven && !wanted) return;
   BOREAS_UNROLL
   for (int32_t i = 0; i < kWordHalves; i += 2) {
     if (kEven) {
-      store_shared_32_if(i < count, to + i * 2, word.payload[i / 2]);
+      store_shared_32_if(wanted && i < count, to + i * 2, word.payload[i / 2]);
     } else {
       if (i < count) store_shared_16(to + i * 2, half_of(word.payload[i / 2], 0));
       if (i + 1 < count) store_shared_16(to + i * 2 + 2, half_of(word.payload[i / 2], 1));

@@ -8,11 +8,19 @@
 namespace boreas {
 
 struct DownOp {
-  enum Arg { kFirst, kCount, kRouteSlot };  // own hidden slice; kRouteSlot -1: dense
-  static constexpr const char* kArgNames = "first count route_slot";
+  // Own hidden slice; kRouteSlot -1: dense; how many inner vectors lie in slot kInnerFirst (ops/gather.h).
+  enum Arg { kFirst, kCount, kRouteSlot, kFirstVectors };
+  static constexpr const char* kArgNames = "first count route_slot first_vectors";
+
+  // The one wait that DOWN leaves to its body, for when it comes to the first vector in slot kInner; it never ends
+  // without it. -1: all waits come before it begins.
+  static constexpr int32_t late_barrier(const TaskDesc& task) {
+    return task.args[kFirstVectors] > 0 ? static_cast<int32_t>(Slot::kInner) : -1;
+  }
 
   static void reads([[maybe_unused]] const TaskDesc& task, [[maybe_unused]] AccessList& list) {
     list.slot(Slot::kInner);
+    if (task.args[kFirstVectors] > 0) list.slot(Slot::kInnerFirst);
     list.slot(Slot::kProjected);
     list.slot(Slot::kResidual);
     if (task.args[kRouteSlot] >= 0) list.slot(task.args[kRouteSlot]);

@@ -20,7 +20,7 @@ struct Body<C, Op::kDown> {
     if (C::even_slice(C::kHidden) > 0) count = C::even_slice(C::kHidden);  // divisions by it are shifts then
     Totals totals = {};
     if (count > 0) {
-      if (route_slot >= 0) add_experts(w, stream, count, route_slot, totals);
+      if (route_slot >= 0) add_experts(w, stream, task, count, route_slot, totals);
       else add_dense(w, stream, count, totals);
     }
     finish(w, task, count, totals);
@@ -54,12 +54,55 @@ struct Body<C, Op::kDown> {
                                                      });
   }
 
+  // B of an expert: the inner vectors of the choices that are its. In two parts they lie as the choices are sorted, the
+  // second part maybe not yet: who comes to it first waits.
+  struct InnerOperand {
+    Worker<C>& w;
+    const Task& task;
+    int32_t parity;
+    int32_t cut;          // vectors of the first part; 0: not in two parts
+    uint32_t first_part;  // address of vector 0
+    uint32_t rest;        // of vector 0, if it lay there
+    static constexpr uint32_t step = kBlockRowBytes;
+    bool whole = C::kOneRow;  // nothing more to wait for
+    int32_t first = 0, columns = 0;
+    Vector own{};
+
+    BOREAS_DEVICE InnerOperand(Worker<C>& worker, const Task& down, int32_t of_parity)
+        : w(worker),
+          task(down),
+          parity(of_parity),
+          cut(C::kOneRow ? 0 : down.arg(DownOp::kFirstVectors)),
+          first_part(worker.slot(Slot::kInnerFirst)),
+          rest(worker.slot(Slot::kInner) - static_cast<uint32_t>(cut * C::kExpertWidth * 2)) {
+      if (cut == 0) whole = true;
+    }
+    BOREAS_DEVICE void begin_expert(int32_t first_choice, int32_t count) {
+      first = first_choice, columns = count;
+      if constexpr (C::kOneRow) return;
+      if (first + count > cut) await_rest();
+      own = of(w.lane() / 4);
+    }
+    BOREAS_DEVICE void await_rest() {
+      if (!whole) w.wait_late_barrier(task, static_cast<int32_t>(Slot::kInner));
+      whole = true;
+    }
+    BOREAS_DEVICE Vector of(int32_t column) const {
+      const bool present = column < (C::kOneRow ? 1 : columns);
+      int32_t vector = first + (present ? column : 0);
+      const uint32_t from = vector < cut ? first_part : rest;
+      if (!C::kOneRow && cut == 0) vector = w.sorted_choice(parity, vector);
+      return {from + static_cast<uint32_t>(vector * C::kExpertWidth * 2), present};
+    }
+    BOREAS_DEVICE Vector of_lane(int32_t lane) const { return C::kOneRow ? of(lane / 4) : own; }
+  };
+
   // First each entry's weighted sum, into its first part; then every total over its experts. What is not of the run
   // counts as +0, which changes no total: they begin at +0, and so are never -0.
-  static BOREAS_DEVICE void add_experts(Worker<C>& w, StreamTaker& stream, int32_t count, int32_t route_slot,
-                                        Totals& totals) {
+  static BOREAS_DEVICE void add_experts(Worker<C>& w, StreamTaker& stream, const Task& task, int32_t count,
+                                        int32_t route_slot, Totals& totals) {
     const int32_t parity = w.route_parity(route_slot);
-    ExpertOperand<C::kExpertWidth * 2, false, C> x{w, parity, w.slot(Slot::kInner), kBlockRowBytes};
+    InnerOperand x(w, task, parity);
     stream_experts<C::kExpertWidth, kRows, kHeights>(
         w, stream, parity, count, x, [&](const RoutedRun& run, auto& sums) {
           const int32_t rows = unit_fits(kRows) ? kRows : run.rows;
@@ -87,6 +130,7 @@ struct Body<C, Op::kDown> {
             for (float part : parts) totals[k] += part;
           }
         });
+    if constexpr (!C::kOneRow) x.await_rest();  // also where the step has no more vectors: later tasks rely on it
   }
 
   static BOREAS_DEVICE void finish(Worker<C>& w, const Task& task, int32_t count, const Totals& totals) {

@@ -19,7 +19,15 @@ struct Body<C, Op::kGather> {
         pause_clocks(w.params.poll_delay[wait.hop]);
         gather_attention(w, epoch);
         break;
+      case Slot::kInnerFirst:
+        w.wait_own_publication(wait);
+        if constexpr (!C::kOneRow) gather_part(w, epoch, task, true);
+        break;
       default:
+        if (!C::kOneRow && task.arg(GatherOp::kFirstVectors) > 0) {
+          gather_part(w, epoch, task, false);
+          break;
+        }
         w.wait_own_publication(wait);
         gather_inner(w, epoch, w.params.layers[task.layer()].router == kNoRouter);
     }
@@ -33,7 +41,7 @@ struct Body<C, Op::kGather> {
   }
 
   // [worker][row][words]: q, k and v slices of the group's workers become [row][(queries + 2) * head_dim]. The words of
-  // a group lie together; as many are on their way at once as eight rows have a thread.
+  // a group lie together; eight rows have 14 a thread.
   static BOREAS_DEVICE void gather_qkv(Worker<C>& w, uint32_t epoch) {
     constexpr int32_t kAhead = C::kOneRow ? 2 : 7;
     const Range writers = w.group().workers;
@@ -106,6 +114,51 @@ struct Body<C, Op::kGather> {
           store_activations<kSlice>(slot, w.rows(), i / kPerRow, slice.first + first, slice.count - first, word);
         });
   }
+
+  // Inner vectors in two parts: the sorted choices' one after the other, [vector][width].
+  static BOREAS_DEVICE void gather_part(Worker<C>& w, uint32_t epoch, const Task& task, bool first_part) {
+    constexpr int32_t kWidth = C::kExpertWidth, kWords = C::kExpertWords, kPerVector = C::kWorkers * kWords;
+    constexpr int32_t kAhead = 8, kEven = C::even_slice(kWidth);
+    const int32_t parity = w.route_parity(task.arg(GatherOp::kRouteSlot));
+    const int32_t all = w.rows() * C::kExpertsPerToken, first = task.arg(GatherOp::kFirstVectors);
+    const int32_t cut = first < all ? first : all, end = (first_part ? cut : all) * kPerVector;
+    const uint32_t slot = w.slot(first_part ? Slot::kInnerFirst : Slot::kInner) - (first_part ? 0 : cut * kWidth * 2);
+    const Word* half = hop_half(w.params, static_cast<int32_t>(Hop::kInner), epoch);
+    // Values in a word of a vector, none below zero.
+    const auto count_of = [](int32_t from) {
+      return C::slice_of(kWidth, from / kWords).count - from % kWords * kWordHalves;
+    };
+    // Word i is of vector i / kPerVector; there each vector's words are dealt out one thread further.
+    const auto word_of = [](int32_t i) {
+      const int32_t vector = i / kPerVector;
+      return VectorWord{vector, (i + vector) % kPerVector};
+    };
+    BOREAS_NO_UNROLL
+    for (int32_t begin = (first_part ? 0 : cut) * kPerVector + w.messenger_thread(); begin < end;
+         begin += kMessengerThreads * 32) {
+      const int32_t left = ceil_div_32(end - begin, kMessengerThreads);
+      uint32_t missing = low_bits(left);
+      if constexpr (kEven == 0)
+        for (int32_t k = 0; k < left && k < 32; ++k)
+          if (count_of(word_of(begin + k * kMessengerThreads).word) <= 0) missing &= ~(1u << k);
+      gather_as_they_come<kAhead>(
+          w.params, w.at, missing, static_cast<int32_t>(Hop::kInner), epoch,
+          [&](int32_t k) {
+            const auto [vector, from] = word_of(begin + k * kMessengerThreads);
+            return half + w.sorted_choice(parity, vector < all ? vector : all - 1) * kPerVector + from;
+          },
+          [&](bool there, int32_t k, const Word& word) {
+            const auto [vector, from] = word_of(begin + k * kMessengerThreads);
+            const int32_t value = C::slice_of(kWidth, from / kWords).first + from % kWords * kWordHalves;
+            store_values<kEven != 0 && kEven % 2 == 0>(slot + (vector * kWidth + value) * 2, count_of(from), word,
+                                                       there);
+          });
+      w.at.mark(Moment::kGot);
+    }
+  }
+  struct VectorWord {
+    int32_t vector, word;
+  };
 
   // Vectors (row, choice) or rows one after the other, [vector][width].
   static BOREAS_DEVICE void gather_inner(Worker<C>& w, uint32_t epoch, bool dense) {

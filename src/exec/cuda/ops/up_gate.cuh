@@ -25,8 +25,8 @@ struct Body<C, Op::kUpGate> {
 
  private:
   static BOREAS_DEVICE void stream_routed(Worker<C>& w, StreamTaker& stream, int32_t parity, int32_t count) {
-    ExpertOperand<kBlockRowBytes, true, C> x{w, parity, w.slot(Slot::kNormed),
-                                             static_cast<uint32_t>(w.rows() * kBlockRowBytes)};
+    ExpertOperand<kBlockRowBytes, C> x{w, parity, w.slot(Slot::kNormed),
+                                       static_cast<uint32_t>(w.rows() * kBlockRowBytes)};
     stream_experts<C::kHidden, 2 * kExpertSlice, kHeightsOfSlices<C::kExpertWidth, C::kWorkers, 2>>(
         w, stream, parity, 2 * count, x, [&](const RoutedRun& run, const auto& sums) {
           const int32_t rows = unit_fits(2 * kExpertSlice) ? 2 * kExpertSlice : run.rows;
