@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 
 namespace boreas {
 
@@ -40,7 +41,6 @@ constexpr long kPermitted[] = {
     SYS_getdents64,
     SYS_getcwd,
     SYS_dup,
-    SYS_fcntl,
     SYS_mmap,
     SYS_munmap,
     SYS_mremap,
@@ -100,14 +100,18 @@ sock_filter statement(uint16_t code, uint32_t k) { return {code, 0, 0, k}; }
 
 sock_filter jump_unless_equal(uint32_t value, uint8_t skip) { return {BPF_JMP | BPF_JEQ | BPF_K, 0, skip, value}; }
 
-// Permits call `number` if argument `index` (its low 32 bits), masked, equals `value`.
-void permit_if(std::vector<sock_filter>& filter, long number, uint32_t index, uint32_t mask, uint32_t value) {
+// Permits call `number` if argument `index` (its low 32 bits), masked, equals one of `values`.
+void permit_if(std::vector<sock_filter>& filter, long number, uint32_t index, uint32_t mask,
+               std::initializer_list<uint32_t> values) {
   const auto low_word = static_cast<uint32_t>(offsetof(seccomp_data, args) + index * sizeof(uint64_t));
-  filter.push_back(jump_unless_equal(static_cast<uint32_t>(number), 5));
+  const auto length = static_cast<uint8_t>(2 + 2 * values.size() + 1);
+  filter.push_back(jump_unless_equal(static_cast<uint32_t>(number), length));
   filter.push_back(statement(BPF_LD | BPF_W | BPF_ABS, low_word));
   filter.push_back(statement(BPF_ALU | BPF_AND | BPF_K, mask));
-  filter.push_back(jump_unless_equal(value, 1));
-  filter.push_back(statement(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+  for (const uint32_t value : values) {
+    filter.push_back(jump_unless_equal(value, 1));
+    filter.push_back(statement(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+  }
   filter.push_back(statement(BPF_RET | BPF_K, kAnswer));
 }
 
@@ -126,12 +130,14 @@ std::vector<sock_filter> compute_only_filter() {
     filter.push_back(statement(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
   }
   constexpr uint32_t kWriting = O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND;  // none of them set: for reading
-  permit_if(filter, SYS_openat, 2, kWriting, O_RDONLY);
+  permit_if(filter, SYS_openat, 2, kWriting, {O_RDONLY});
 #if defined(__x86_64__)
-  permit_if(filter, SYS_open, 1, kWriting, O_RDONLY);
+  permit_if(filter, SYS_open, 1, kWriting, {O_RDONLY});
 #endif
-  permit_if(filter, SYS_ioctl, 1, UINT32_MAX, TCGETS);  // isatty
-  permit_if(filter, SYS_prlimit64, 0, UINT32_MAX, 0);   // the process's own
+  permit_if(filter, SYS_ioctl, 1, UINT32_MAX, {TCGETS});  // isatty
+  permit_if(filter, SYS_prlimit64, 0, UINT32_MAX, {0});   // the process's own
+  // Others than these lock files, or send a signal of choice to any process of the same user (F_SETOWN, F_SETSIG).
+  permit_if(filter, SYS_fcntl, 1, UINT32_MAX, {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL});
   filter.push_back(statement(BPF_RET | BPF_K, kAnswer));
   return filter;
 }

@@ -52,6 +52,8 @@ TEST_F(EvalPython, StartsNoProcess) {
 
 TEST_F(EvalPython, SignalsNobody) {
   EXPECT_EQ(run("import os\nos.kill(os.getppid(), 0)\nprint('hit')"), "PermissionError\n");
+  EXPECT_EQ(run("import fcntl, os\nfcntl.fcntl(1, fcntl.F_SETOWN, os.getppid())\nprint('owner')"), "PermissionError\n");
+  EXPECT_EQ(run("import fcntl\nfcntl.fcntl(1, 10, 9)  # F_SETSIG\nprint('signal')"), "PermissionError\n");
 }
 
 TEST_F(EvalPython, WritesNoFileAndRemovesNone) {
