@@ -125,6 +125,16 @@ Status prepare_server(const EvalFlags& flags, const std::string& directory, Setu
   return Ok{};
 }
 
+// A comparison of nothing would always pass.
+Status check_baseline(const EvalFlags& flags, const Setup& setup) {
+  for (const EvalSet& set : setup.sets) {
+    for (const EvalItem& item : set.items) {
+      if (setup.baseline.find(item.id) != setup.baseline.end()) return Ok{};
+    }
+  }
+  return Error{"the baseline " + flags.baseline_file + " holds none of these prompts", "baseline"};
+}
+
 Status prepare(const EvalFlags& flags, Setup& setup) {
   std::string directory;
   if (!flags.folder.empty()) {
@@ -134,6 +144,7 @@ Status prepare(const EvalFlags& flags, Setup& setup) {
   ASSIGN_OR_RETURN(setup.sets, read_sets(flags, directory));
   if (!flags.baseline_file.empty()) {
     ASSIGN_OR_RETURN(setup.baseline, read_baseline(flags.baseline_file));
+    RETURN_IF_ERROR(check_baseline(flags, setup));
   }
   if (!flags.reference_file.empty()) {
     ASSIGN_OR_RETURN(setup.reference, read_reference(flags.reference_file));
