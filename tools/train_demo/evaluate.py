@@ -2,7 +2,8 @@
 
 usage: evaluate.py MODEL_DIRECTORY HELD_OUT.jsonl RESULTS.json [--answers FILE] [--device cuda] [--dtype float32] [--limit N]
 
-RESULTS.json: the table, and every wrong answer. --answers: {"id", "output"} a line, the output with its markers. Weights are what the directory's shards hold, so already BF16.
+RESULTS.json: the table, and every wrong answer. --answers: {"id", "output"} a line, the output with its markers. Weights
+are what the directory's shards hold, so already BF16.
 """
 
 import argparse
@@ -52,9 +53,10 @@ def main():
     wrong = [{"id": i["id"], "part": i["part"], "asked": i["request"]["messages"][-1]["content"], "check": i["check"], "output": t}
              for i, t, p in zip(items, texts, passed) if not p]
     arguments.results.write_text(json.dumps({"table": rows, "wrong": wrong}, ensure_ascii=False, indent=1))
+    longest = max((len(p) for p, i in zip(prompts, items) if i["kind"] == "recall"), default=0)
     for least, most in ((0, 128), (128, 256), (256, 512), (512, 1 << 20)):
         hit = [good for good, p, i in zip(passed, prompts, items) if i["kind"] == "recall" and least < len(p) <= most]
-        print(f"recall, prompts of {least} to {min(most, max(map(len, prompts)))} tokens: {sum(hit)}/{len(hit)}", flush=True)
+        print(f"recall, prompts of {least} to {min(most, longest)} tokens: {sum(hit)}/{len(hit)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Writes the held-out set: prompts whose names, values and numbers training never saw, and how to check the answers.
+"""Writes the held-out set: prompts whose names, values and numbers training never saw in that role, and how to check
+the answers.
 
 usage: held_out.py OUT.jsonl [--seed held-out-1]
 
