@@ -76,7 +76,8 @@ void add_common(Command app, BenchFlags& flags) {
       .between(0, 1024);
   app.add_option("--runs", flags.runs, "repetitions after warm-up").between(1, 1000).show_default();
   app.add_option("--results", flags.results_dir,
-                 "append the line to <machine>.ndjson in this folder, e.g. bench/results");
+                 "append the line to <machine>.ndjson in this folder, e.g. bench/results")
+      .writable_folder();
 }
 
 }  // namespace

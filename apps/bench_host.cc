@@ -127,7 +127,8 @@ void add_host_benches(Command bench, const std::function<void(const Status&)>& f
   plan.add_option("--batch-max", plan_flags->batch_max).between(1, 8).show_default();
   plan.add_option("--threads", plan_flags->threads).between(1, 64).show_default();
   plan.add_option("--runs", plan_flags->runs).between(1, 100).show_default();
-  plan.add_option("--results", plan_flags->results_dir, "append the line to <machine>.ndjson in this folder");
+  plan.add_option("--results", plan_flags->results_dir, "append the line to <machine>.ndjson in this folder")
+      .writable_folder();
   plan.callback([=] { finish(run_plan(*plan_flags)); });
 
   auto text_flags = std::make_shared<TokenizerFlags>();
@@ -135,7 +136,8 @@ void add_host_benches(Command bench, const std::function<void(const Status&)>& f
   tokenizer.add_option("directory", text_flags->directory, "with tokenizer.json").required();
   tokenizer.add_option("files", text_flags->files, "text to encode").required();
   tokenizer.add_option("--runs", text_flags->runs).between(1, 100).show_default();
-  tokenizer.add_option("--results", text_flags->results_dir, "append the line to <machine>.ndjson in this folder");
+  tokenizer.add_option("--results", text_flags->results_dir, "append the line to <machine>.ndjson in this folder")
+      .writable_folder();
   tokenizer.callback([=] { finish(run_tokenizer(*text_flags)); });
 }
 

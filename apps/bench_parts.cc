@@ -146,8 +146,10 @@ void add_parts_bench(Command bench, const std::function<void(const Status&)>& fi
   parts.add_option("--steps", flags->setup.steps, "tokens a row and run").between(1, 100000).show_default();
   parts.add_option("--runs", flags->runs, "repetitions after warm-up").between(1, 1000).show_default();
   parts.add_flag("--arms,!--no-arms", flags->arms, "measure the comparison arms too (default), or not");
-  parts.add_option("--results", flags->results_dir,
-                   "append the lines to <machine>.ndjson in this folder, e.g. bench/results");
+  parts
+      .add_option("--results", flags->results_dir,
+                  "append the lines to <machine>.ndjson in this folder, e.g. bench/results")
+      .writable_folder();
   parts.callback([=] { finish(run_parts(*flags)); });
 }
 

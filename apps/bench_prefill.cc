@@ -130,8 +130,10 @@ void add_prefill_bench(Command bench, const std::function<void(const Status&)>& 
   prefill.add_option("--threads", flags->setup.threads, "CPU threads, at most one a processor; 0: all processors")
       .between(0, 1024);
   prefill.add_option("--runs", flags->runs, "repetitions after warm-up").between(1, 1000).show_default();
-  prefill.add_option("--results", flags->results_dir,
-                     "append the lines to <machine>.ndjson in this folder, e.g. bench/results");
+  prefill
+      .add_option("--results", flags->results_dir,
+                  "append the lines to <machine>.ndjson in this folder, e.g. bench/results")
+      .writable_folder();
   prefill.add_option("--tokens", flags->tokens, "prompt length; several, as in 2048,8192")
       .between(1, 1 << 20)
       .separated_by(',')

@@ -277,8 +277,10 @@ void declare_load(Command command, ServeBenchFlags& flags) {
   command.add_option("--timeout", flags.timeout_s, "seconds that a request may take")
       .between(0.001, 1e6)
       .show_default();
-  command.add_option("--results", flags.results_dir,
-                     "append the line to <machine>.ndjson in this folder, e.g. bench/results");
+  command
+      .add_option("--results", flags.results_dir,
+                  "append the line to <machine>.ndjson in this folder, e.g. bench/results")
+      .writable_folder();
 }
 
 }  // namespace

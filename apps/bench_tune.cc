@@ -124,7 +124,8 @@ void add_tune_bench(Command bench, const std::function<void(const Status&)>& fin
   tune.add_option("--arm", flags->arm, "whose: megakernel, graph or dependent (see bench decode)")
       .one_of({"megakernel", "graph", "dependent"})
       .show_default();
-  tune.add_option("--results", flags->results_dir, "append the line to <machine>.ndjson in this folder");
+  tune.add_option("--results", flags->results_dir, "append the line to <machine>.ndjson in this folder")
+      .writable_folder();
   tune.callback([=] { finish(run_tune(*flags)); });
 }
 

@@ -1,8 +1,12 @@
 #include "command_line.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
+#include <system_error>
 #include <utility>
 
 namespace boreas {
@@ -125,6 +129,16 @@ Flag Flag::one_of(std::vector<std::string> values) const {
 
 Flag Flag::existing_file() const {
   option_->check(CLI::ExistingFile);
+  return *this;
+}
+
+Flag Flag::writable_folder() const {
+  const auto problem = [](const std::string& path) {
+    std::error_code code;
+    if (!std::filesystem::is_directory(path, code)) return "'" + path + "' is no folder; make it first";
+    return ::access(path.c_str(), W_OK | X_OK) == 0 ? std::string() : "'" + path + "' may not be written to";
+  };
+  option_->check(CLI::Validator(problem, "FOLDER"));
   return *this;
 }
 

@@ -27,6 +27,7 @@ class Flag {
   Flag number_between(double low, double high) const;  // says so of not-a-number too
   Flag one_of(std::vector<std::string> values) const;
   Flag existing_file() const;
+  Flag writable_folder() const;             // one that exists
   Flag separated_by(char delimiter) const;  // of a list: several values in one argument
   Flag required() const;
   Flag excludes(Flag other) const;

@@ -277,6 +277,28 @@ int run_boreas(std::vector<std::string> words) {
   return run_program(static_cast<int>(arguments.size()), arguments.data(), "0", add_commands);
 }
 
+// Before anything is measured or a server is asked; 2: bad usage.
+TEST(BenchResults, AFolderThatCannotTakeTheLineIsRefusedAtOnce) {
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / ("boreas-results-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  const std::string file = folder / "file", none = folder / "none", locked = folder / "locked";
+  std::ofstream(file) << "no folder";
+  std::filesystem::create_directories(locked);
+  std::filesystem::permissions(locked, std::filesystem::perms::owner_read);
+  std::vector<std::string> refused = {none, file, ""};
+  if (::geteuid() != 0) refused.push_back(locked);  // root writes anywhere
+  for (const std::string& results : refused) {
+    for (const char* bench : {"decode", "prefill", "serve", "plan", "parts", "tune"}) {
+      testing::internal::CaptureStderr();
+      EXPECT_EQ(run_boreas({"bench", bench, "--results=" + results}), 2) << bench << " " << results;
+      EXPECT_NE(testing::internal::GetCapturedStderr().find("--results"), std::string::npos) << bench;
+    }
+  }
+  std::filesystem::permissions(locked, std::filesystem::perms::owner_all);
+  std::filesystem::remove_all(folder);
+}
+
 TEST(BenchReport, TheCommandReadsAFolderAndWritesThePicture) {
   const std::filesystem::path folder =
       std::filesystem::path(testing::TempDir()) / ("boreas-report-" + std::to_string(::getpid()));

@@ -52,7 +52,8 @@ int main_of(int argc, char** argv) {
   app.add_option("--prompt-max", flags.soak.prompt_max)->check(CLI::Range(1, 8192))->capture_default_str();
   app.add_option("--delay-seed", flags.delay_seed, "random pauses in the kernel; 0: none")->capture_default_str();
   app.add_option("--device", flags.device, "number of the GPU");
-  app.add_option("--results", flags.results, "append the line to <machine>.ndjson in this folder");
+  app.add_option("--results", flags.results, "append the line to <machine>.ndjson in this folder")
+      ->check(CLI::ExistingDirectory);
   CLI11_PARSE(app, argc, argv);
   flags.soak.progress = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
   const Result<SoakReport> report = soak(flags);
