@@ -241,7 +241,9 @@ std::string request_body(const Conversation& conversation, size_t turn, const Se
   if (!conversation.tools.empty()) body["tools"] = conversation.tools;
   body["max_tokens"] = asked.answer_tokens;
   body["temperature"] = options.temperature;
-  body["seed"] = static_cast<int64_t>(options.seed & INT32_MAX);
+  // One seed for all would draw the same token for all of them at a position, where made-up weights hardly care.
+  const std::string text = json::serialize(body["messages"]);
+  body["seed"] = static_cast<int64_t>((options.seed ^ fnv1a_64(text.data(), text.size())) & INT32_MAX);
   body["stream"] = true;
   body["stream_options"] = json::object{{"include_usage", true}, {"continuous_usage_stats", true}};
   if (options.ignore_eos) body["ignore_eos"] = true;

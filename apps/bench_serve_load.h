@@ -20,7 +20,7 @@ struct ServeLoadOptions {
   std::string model;
   int32_t clients = 1;        // closed loop, if rate is 0
   double rate = 0;            // requests a second on average
-  uint64_t seed = 1;          // of the arrivals and of the sampling
+  uint64_t seed = 1;          // of the arrivals; of the sampling together with the prompt
   int64_t timeout_ms = 1000;  // of a request; in the closed loop with all its waits for a server that says 429
   bool ignore_eos = false;
   double temperature = 0;
@@ -54,7 +54,7 @@ LoadResult run_load(const ConversationSource& source, const ServeLoadOptions& op
 // has not failed.
 std::string first_error_of(const LoadResult& result);
 
-// Request body of a turn.
+// Request body of a turn. Its seed is its own: other prompts have others.
 std::string request_body(const Conversation& conversation, size_t turn, const ServeLoadOptions& options);
 
 }  // namespace boreas

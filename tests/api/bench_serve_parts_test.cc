@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <set>
 
+#include "apps/bench_serve_load.h"
 #include "apps/bench_serve_mixed.h"
 #include "apps/bench_serve_stats.h"
 #include "apps/bench_serve_stream.h"
@@ -255,6 +257,24 @@ TEST(ServeBenchWorkload, TurnsOfAnAgentGrowByACallAndItsResult) {
     }
   }
   EXPECT_GE(longest, 6u);
+}
+
+TEST(ServeBenchLoad, EveryPromptHasASeedOfItsOwn) {
+  WorkloadOptions wanted;
+  wanted.requests = 50;
+  ServeLoadOptions options;
+  const auto seeds_with = [&](uint64_t seed) {
+    options.seed = seed;
+    std::set<int64_t> seeds;
+    for (const Conversation& conversation : make_conversations(*find_workload("graduate-questions"), wanted))
+      seeds.insert(json::parse(request_body(conversation, 0, options)).at("seed").as_int64());
+    return seeds;
+  };
+  const std::set<int64_t> first = seeds_with(1);
+  EXPECT_EQ(first.size(), 50U);
+  EXPECT_GE(*first.begin(), 0);
+  EXPECT_EQ(first, seeds_with(1)) << "the same in every run";
+  EXPECT_NE(first, seeds_with(2));
 }
 
 // Not one of the folder that it happens to run in.
