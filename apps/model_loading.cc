@@ -156,6 +156,12 @@ Result<std::unique_ptr<Executor>> make_gpu_executor(const DeviceChoice& choice, 
 }  // namespace
 
 Result<std::unique_ptr<Executor>> make_executor(const DeviceChoice& choice, const std::shared_ptr<const Model>& model) {
+  const int32_t longest = model->config().context_max;
+  if (choice.context_max > longest) {
+    return Error{"--max-model-len " + std::to_string(choice.context_max) + " is more than the model's context of " +
+                     std::to_string(longest),
+                 "max-model-len"};
+  }
   const std::string device = resolve_device(choice.device, model->config());
   if (device != "cpu") {
     ASSIGN_OR_RETURN(const int32_t index, gpu_index(device));
@@ -170,6 +176,12 @@ Result<std::unique_ptr<Executor>> make_executor(const DeviceChoice& choice, cons
   if (choice.kv_bytes > 0) options.kv_bytes = choice.kv_bytes;
   ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor, make_cpu_executor(model, options));
   if (choice.memory_plan != nullptr) print_memory(*choice.memory_plan, executor->info());
+  if (choice.context_max > executor->info().context_max) {
+    return Error{"a context of " + std::to_string(choice.context_max) + " tokens does not fit the KV pages: give " +
+                     "--max-model-len " + std::to_string(executor->info().context_max) +
+                     " or more --kv-cache-memory-bytes",
+                 "max-model-len"};
+  }
   return executor;
 }
 

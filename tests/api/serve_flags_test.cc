@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "apps/memory_report.h"
+#include "apps/model_loading.h"
+#include "model/model.h"
 
 namespace boreas {
 namespace {
@@ -48,6 +50,26 @@ TEST(ServeFlags, StepsOfFewTokensAreRefused) {
   EXPECT_EQ(parsed("--max-num-batched-tokens 3")->engine.step_tokens_max, kStepTokensMin);
   for (const char* refused : {"2", "1", "0", "-1", "1048577"})
     EXPECT_FALSE(parsed(std::string("--max-num-batched-tokens ") + refused)) << refused;
+}
+
+TEST(ServeFlags, AContextThatWasAskedForIsNotShortened) {
+  const ModelConfig tiny = model_shape("tiny").value();
+  const std::shared_ptr<const Model> model = make_dummy_model(tiny, {}, dummy_values_for("cpu")).value();
+  DeviceChoice choice;
+  choice.device = "cpu";
+  choice.threads = 1;
+  choice.kv_bytes = int64_t{1} << 20;
+  const int32_t held = make_executor(choice, model).value()->info().context_max;
+  ASSERT_LT(held, tiny.context_max) << "as many as the pages hold";
+  choice.context_max = held;
+  EXPECT_EQ(make_executor(choice, model).value()->info().context_max, held);
+  choice.context_max = held + 1;
+  const auto has = [](const Result<std::unique_ptr<Executor>>& made, const std::string& text) {
+    return !made.ok() && made.error().message.find(text) != std::string::npos;
+  };
+  EXPECT_TRUE(has(make_executor(choice, model), "give --max-model-len " + std::to_string(held)));
+  choice.context_max = tiny.context_max + 1;
+  EXPECT_TRUE(has(make_executor(choice, model), "the model's context of 4096"));
 }
 
 // As many rows in a step as sequences that were asked for; a GPU takes more than 8 in several launches.
