@@ -1,13 +1,18 @@
-// Times every product of prefill on the North shape and prints a line each: time, TFLOP/s, GB/s of weights. Weights of
-// dense products take turns so that they do not come from the L2 cache. Arguments: numbers of tokens.
+// Times every product of prefill on the North shape and prints a line each: time, TFLOP/s, GB/s of weights, and of
+// dense products cuBLASLt's time beside ours (its SwiGLU products have no SwiGLU). Weights of dense products take turns
+// so that they do not come from the L2 cache. --results records a JSON line each.
 #include <cuda_runtime.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <boost/json.hpp>
 #include <cstdio>
-#include <cstdlib>
+#include <string>
 #include <vector>
 
+#include "apps/bench_support.h"
 #include "exec/cuda/shape_testing.h"
+#include "tests/gpu/cublas_products.h"
 #include "tests/gpu/prefill_gemm_case.h"
 
 namespace boreas::cuda {
@@ -45,7 +50,33 @@ int32_t experts_hit(const MadeGroups& groups) {
   return hit;
 }
 
-void run(const std::vector<int32_t>& token_counts) {
+// Microseconds of cuBLASLt's product of the same shape; 0, with a message, where it has none.
+double yardstick_us(CublasProducts* cublas, const PrefillGemmCase& c, GemmMatrix matrix, int32_t tokens, void* y) {
+  if (cublas == nullptr) return 0;
+  const int32_t columns = c.columns(matrix) * (c.is_swiglu(matrix) ? 2 : 1), k = c.k(matrix);
+  const size_t matrix_bytes = size_t(columns) * size_t(k) * 2;
+  GpuBuffer x(size_t(tokens) * size_t(k) * 2), w(matrix_bytes * kCopies);
+  x.fill(0x3c);
+  w.fill(0x3c);
+  std::string problem;
+  const auto note = [&problem](const Status& status) {
+    if (!status.ok()) problem = status.error().message;
+  };
+  note(cublas->choose(tokens, columns, k, c.is_floats(matrix)));
+  double us = 0;
+  if (problem.empty())
+    us = time_us(
+        [&](int32_t copy) { note(cublas->run(x.as<void>(), w.as<std::byte>() + matrix_bytes * size_t(copy), y)); });
+  if (!problem.empty()) std::fprintf(stderr, "%s\n", problem.c_str());
+  return problem.empty() ? us : 0;
+}
+
+bool run(const std::vector<int32_t>& token_counts, const std::string& results) {
+  auto cublas = CublasProducts::make();
+  if (!cublas.ok()) std::fprintf(stderr, "%s\n", cublas.error().message.c_str());
+  cudaDeviceProp device{};
+  cudaGetDeviceProperties(&device, 0);
+  bool recorded = true;
   const PrefillGemmCase c(config_of_shape<NorthShape>(), kTokensMax, kCopies);
   GpuBuffer y(size_t{kTokensMax} * 8 * 2048 * 4);
   for (int32_t tokens : token_counts) {
@@ -67,23 +98,45 @@ void run(const std::vector<int32_t>& token_counts) {
       const double flops = 2.0 * rows * c.columns(matrix) * (c.is_swiglu(matrix) ? 2 : 1) * c.k(matrix);
       const double bytes = static_cast<double>(c.weight_bytes(matrix)) *
                            (grouped ? double(experts_hit(groups)) / c.config().experts : 1.0);
-      std::printf("tokens %5d %-15s %9.1f us %7.1f TFLOP/s %7.1f GB/s of weights\n", tokens, kNames[i], us,
+      const double other =
+          grouped ? 0 : yardstick_us(cublas.ok() ? cublas->get() : nullptr, c, matrix, tokens, y.as<void>());
+      std::printf("tokens %5d %-15s %9.1f us %7.1f TFLOP/s %7.1f GB/s of weights", tokens, kNames[i], us,
                   flops / us * 1e-6, bytes / us * 1e-3);
+      if (other > 0) std::printf("  cuBLASLt %9.1f us, %.2f of ours", other, other / us);
+      std::printf("\n");
+      boost::json::object line = result_line("prefill_gemm", grouped ? "grouped" : "dense", device.name);
+      line["model_shape"] = "north (dummy weights)";
+      line["dtype"] = "bf16";
+      line["product"] = kNames[i];
+      line["tokens"] = tokens;
+      line["us"] = us;
+      line["tflop_s"] = flops / us * 1e-6;
+      if (other > 0) line["cublaslt_us"] = other;
+      if (!results.empty()) recorded = record_result(line, results) && recorded;
       if (matrix != GemmMatrix::kDenseUpGate && matrix != GemmMatrix::kDenseDown) layer_us += us;
     }
     std::printf("tokens %5d routed layer %.1f us, 49 layers %.0f tok/s\n", tokens, layer_us,
                 tokens / layer_us / 49 * 1e6);
   }
+  return recorded;
+}
+
+int main_of(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 1 << 12);  // a run that is cut short shows what it has
+  std::vector<int32_t> token_counts = {1, 64, 128, 512, 1024, 2048, 8192};
+  std::string results;
+  CLI::App app("Times the products of prefill on the North shape, the dense ones beside cuBLASLt's.");
+  app.add_option("--tokens", token_counts, "numbers of tokens")
+      ->check(CLI::Range(1, kTokensMax))
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--results", results, "append the lines to <machine>.ndjson in this folder")
+      ->check(CLI::ExistingDirectory);
+  CLI11_PARSE(app, argc, argv);
+  return run(token_counts, results) ? 0 : 2;
 }
 
 }  // namespace
 }  // namespace boreas::cuda
 
-int main(int count, char** values) {
-  std::setvbuf(stdout, nullptr, _IOLBF, 1 << 12);  // a run that is cut short shows what it has
-  std::vector<int32_t> token_counts;
-  for (int i = 1; i < count; ++i) token_counts.push_back(std::clamp(std::atoi(values[i]), 1, boreas::cuda::kTokensMax));
-  if (token_counts.empty()) token_counts = {1, 64, 128, 512, 1024, 2048, 8192};
-  boreas::cuda::run(token_counts);
-  return 0;
-}
+int main(int argc, char** argv) { return boreas::cuda::main_of(argc, argv); }
