@@ -139,6 +139,7 @@ class EngineCore {
   void add_row(InFlight& step, Sequence& sequence, int32_t start, int32_t end);
   void drain_in_flight();
   void retire_oldest();
+  void count_times(const InFlight& step, const StepResult& result);
   void apply(InFlight& step, StepResult& result);
   void apply_row(const PlannedRow& planned, RowResult& result);
   bool apply_prompt_scores(const PlannedRow& planned, RowResult& result);

@@ -225,13 +225,24 @@ void EngineCore::retire_oldest() {
   }
   std::unique_ptr<InFlight> step = std::move(in_flight_.front());
   in_flight_.pop_front();
-  const int64_t elapsed_ns = result.value().elapsed_ns;
-  counters_.prefill_ns += pacer_.observe(step->decode_rows, step->prefill_tokens, elapsed_ns);
-  counters_.step_ns += elapsed_ns;
-  counters_.decode_steps += step->decode_rows > 0;
-  counters_.decode_rows += step->decode_rows;
+  count_times(*step, result.value());
   apply(*step, result.value());
   spare_.push_back(std::move(step));
+}
+
+void EngineCore::count_times(const InFlight& step, const StepResult& result) {
+  counters_.prefill_ns += pacer_.observe(step.decode_rows, step.prefill_tokens, result.elapsed_ns);
+  counters_.step_ns += result.elapsed_ns;
+  if (step.decode_rows == 0) return;
+  ++counters_.decode_steps;
+  counters_.decode_rows += step.decode_rows;
+  if (step.prefill_tokens > 0 || result.bytes_read == 0) return;
+  DecodeReads& reads = counters_.decode_reads;
+  ++reads.steps;
+  reads.rows += step.decode_rows;
+  for (const PlannedRow& row : step.rows) reads.positions += row.end;
+  reads.distinct_experts += result.distinct_experts;
+  reads.bytes += result.bytes_read;
 }
 
 void EngineCore::apply(InFlight& step, StepResult& result) {

@@ -78,6 +78,17 @@ struct EngineOptions {
   int32_t decode_percent = 55;
 };
 
+// What decoding read, of the finished steps that did nothing else and whose reads the executor counted: sums over them.
+// What a step reads decides how long it may take, and is not the same for all streams: rows that hit the same experts
+// read them once.
+struct DecodeReads {
+  int64_t steps = 0;
+  int64_t rows = 0;
+  int64_t positions = 0;         // of the rows: how long each sequence was, itself included
+  int64_t distinct_experts = 0;  // over layers, too
+  int64_t bytes = 0;             // weights and KV in sight, as StepResult::bytes_read
+};
+
 // Counters and gauges for /metrics; a snapshot.
 struct EngineStats {
   int32_t running = 0;
@@ -92,6 +103,7 @@ struct EngineStats {
   int64_t prefill_ns = 0;     // of that, what prefill added
   int64_t decode_steps = 0;   // finished ones with decode rows
   int64_t decode_rows = 0;    // of all of them
+  DecodeReads decode_reads;   // of most of them
   int64_t prompt_tokens = 0;  // of requests that started, once each, without the cached ones
   int64_t cached_tokens = 0;  // the others: taken from the prefix cache (hits, in tokens)
   int64_t output_tokens = 0;

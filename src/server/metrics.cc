@@ -120,6 +120,14 @@ void add_preemption(Page& page, const EngineStats& stats) {
   page.gauge("boreas:swap_bytes_max", "Bound of that (--swap-space).", static_cast<double>(stats.swap_bytes_max));
 }
 
+void add_decode_reads(Page& page, const DecodeReads& reads) {
+  page.counter("boreas:decode_read_steps_total", "Steps that decoded only and whose reads were counted.", reads.steps);
+  page.counter("boreas:decode_read_rows_total", "Rows of those steps.", reads.rows);
+  page.counter("boreas:decode_read_experts_total", "Experts that those steps read, over all layers.",
+               reads.distinct_experts);
+  page.counter("boreas:decode_read_bytes_total", "Weights and KV that those steps read.", reads.bytes);
+}
+
 }  // namespace
 
 void serve_metrics(Serving& serving, Call&& call) {
@@ -135,6 +143,7 @@ void serve_metrics(Serving& serving, Call&& call) {
   add_prefix_cache(page, stats);
   add_preemption(page, stats);
   page.counter("boreas:steps_total", "Steps of the executor.", stats.steps);
+  add_decode_reads(page, stats.decode_reads);
   page.counter("boreas:computed_tokens_total", "Tokens that rows of all kinds computed, repeated work included.",
                stats.computed_tokens);
   page.finished(stats.finished);

@@ -129,6 +129,21 @@ TEST(Metrics, PreemptionsAndSwappedPages) {
   EXPECT_GT(computed.at("boreas:computed_tokens_total"), 4 * (20 + 489));
 }
 
+TEST(Metrics, WhatDecodeStepsRead) {
+  TestServerOptions options;
+  options.fake.step_bytes = 1'000'000;
+  options.fake.position_bytes = 10;
+  options.fake.row_experts = 6;
+  TestServer server(std::move(options));
+  completion(server.port(), prompt_of(100, 0));  // four tokens, the first by the prompt's step
+  EXPECT_TRUE(server.idle_at_baseline());
+  const Metrics metrics(server.port());
+  EXPECT_EQ(metrics.at("boreas:decode_read_steps_total"), 3);
+  EXPECT_EQ(metrics.at("boreas:decode_read_rows_total"), 3);
+  EXPECT_EQ(metrics.at("boreas:decode_read_experts_total"), 18);
+  EXPECT_EQ(metrics.at("boreas:decode_read_bytes_total"), 3e6 + 10 * (101 + 102 + 103));
+}
+
 // What a scraper relies on: one TYPE line a family, counters end in _total, every value is a finite number.
 TEST(Metrics, TheTextIsWellFormed) {
   TestServer server;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <thread>
 
@@ -167,6 +168,11 @@ StepResult FakeExecutor::run_step(int64_t step, const StepPlan& plan) {
   for (const StepRow& row : plan.rows) result.rows.push_back(run_row(step, row));
   result.elapsed_ns = options_.step_ns + options_.token_ns * (tokens_computed_ - tokens_before);
   if (step == faults_.slow_step) result.elapsed_ns += faults_.slow_ns;
+  if (options_.step_bytes == 0) return result;
+  result.bytes_read = options_.step_bytes;
+  for (const StepRow& row : plan.rows)
+    result.bytes_read += options_.position_bytes * (row.position + std::max<int64_t>(std::ssize(row.tokens), 1));
+  result.distinct_experts = options_.row_experts * static_cast<int32_t>(plan.rows.size());
   return result;
 }
 

@@ -48,6 +48,9 @@ struct FakeOptions {
   int64_t step_ns = 0;            // latency of a step, from its submission or the end of the step before
   int64_t token_ns = 0;           // and of each of its tokens
   VirtualClock* clock = nullptr;  // advanced by the latency; null: wait() sleeps
+  // What a step says that it read; without step_bytes nothing is counted.
+  int64_t step_bytes = 0, position_bytes = 0;  // and of each position that a row's last token sees
+  int32_t row_experts = 0;
 };
 
 struct FakeFaults {
