@@ -129,6 +129,7 @@ boost::json::object result_line(const std::string& bench, const std::string& arm
   line["device"] = device;
   line["machine"] = processor_name() + ", " + std::to_string(std::thread::hardware_concurrency()) + " cores";
   line["commit"] = build_commit();
+  line["portable"] = build_is_portable();
   line["time"] = utc_now();
   return line;
 }

@@ -22,8 +22,8 @@ struct ReadBandwidth {
 };
 ReadBandwidth measure_read_bandwidth(int32_t threads, int64_t bytes);
 
-// Fields every line has: time, host, device, the commit of this binary. The file is <results_dir>/<machine>.ndjson,
-// machine being the host's processor model.
+// Fields every line has: time, host, device, the commit of this binary and whether it is the portable one. The file is
+// <results_dir>/<machine>.ndjson, machine being the host's processor model.
 boost::json::object result_line(const std::string& bench, const std::string& arm, const std::string& device);
 // Prints the line, and appends it to the machine's file if results_dir is not empty. False if the file cannot be
 // written.

@@ -5,5 +5,6 @@
 namespace boreas {
 
 const char* build_commit() { return BOREAS_COMMIT; }
+bool build_is_portable() { return BOREAS_IS_PORTABLE != 0; }
 
 }  // namespace boreas

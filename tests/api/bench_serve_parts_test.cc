@@ -284,6 +284,7 @@ TEST(BenchLine, SaysWhichCommitTheBinaryIsMadeOf) {
   const json::object line = result_line("b", "a", "d");
   std::filesystem::current_path(here);
   EXPECT_EQ(line.at("commit").as_string(), build_commit());
+  EXPECT_EQ(line.at("portable").as_bool(), build_is_portable());
   const std::string commit = build_commit();
   const bool known = commit.size() >= 12 && commit.find_first_not_of("0123456789abcdef") >= 12 &&
                      (commit.size() == 12 || commit.substr(12) == "-dirty");
