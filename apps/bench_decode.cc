@@ -125,11 +125,11 @@ Status DecodeRows::fill() {
   return Ok{};
 }
 
-void DecodeRows::open(uint64_t seed) {
+void DecodeRows::open(uint64_t seed, DecodeMix mix) {
   tokens_.clear();
   const uint32_t vocab = static_cast<uint32_t>(executor_.info().vocab_size);
-  for (int32_t row = 0; row < setup_.batch; ++row) {
-    const uint64_t own = setup_.same_token ? seed : seed * 31 + static_cast<uint64_t>(row);
+  for (int32_t row = 0; row < mix.rows; ++row) {
+    const uint64_t own = setup_.same_token ? seed : seed * 31 + static_cast<uint64_t>(row % mix.kinds);
     SequenceSpec spec;
     spec.sampling.seed = own;
     spec.sampling.temperature = setup_.temperature;
@@ -139,9 +139,9 @@ void DecodeRows::open(uint64_t seed) {
   }
 }
 
-Result<StepTicket> DecodeRows::submit(int32_t step) {
+Result<StepTicket> DecodeRows::submit(int32_t step, int32_t rows) {
   StepPlan plan;
-  for (int32_t row = 0; row < setup_.batch; ++row) {
+  for (int32_t row = 0; row < rows; ++row) {
     const size_t r = static_cast<size_t>(row);
     StepRow step_row;
     step_row.slot = row;
@@ -156,8 +156,11 @@ Result<StepTicket> DecodeRows::submit(int32_t step) {
   return executor_.submit(plan);
 }
 
-Result<DecodeRun> DecodeRows::run(uint64_t seed) {
-  open(seed);
+Result<DecodeRun> DecodeRows::run(uint64_t seed) { return run(seed, {setup_.batch, setup_.batch}); }
+
+Result<DecodeRun> DecodeRows::run(uint64_t seed, DecodeMix mix) {
+  CHECK(mix.rows >= 1 && mix.rows <= setup_.batch && mix.kinds >= 1);
+  open(seed, mix);
   DecodeRun run;
   std::deque<StepTicket> tickets;
   const auto finish_one = [&]() -> Status {
@@ -172,12 +175,12 @@ Result<DecodeRun> DecodeRows::run(uint64_t seed) {
   const auto start = std::chrono::steady_clock::now();
   for (int32_t step = 0; step < setup_.steps; ++step) {
     if (tickets.size() == in_flight) RETURN_IF_ERROR(finish_one());
-    ASSIGN_OR_RETURN(const StepTicket ticket, submit(step));
+    ASSIGN_OR_RETURN(const StepTicket ticket, submit(step, mix.rows));
     tickets.push_back(ticket);
   }
   while (!tickets.empty()) RETURN_IF_ERROR(finish_one());
   run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  for (int32_t row = 0; row < setup_.batch; ++row) executor_.close_sequence(row);
+  for (int32_t row = 0; row < mix.rows; ++row) executor_.close_sequence(row);
   return run;
 }
 

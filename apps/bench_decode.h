@@ -57,6 +57,12 @@ struct DecodeStack {
 };
 Result<DecodeStack> make_decode_stack(const DecodeSetup& setup, int32_t positions);
 
+// Which rows of a setup decode: the first `rows`, of which `kinds` go different ways and the others do what one of
+// those does (row r as row r % kinds), so that they hit the same experts.
+struct DecodeMix {
+  int32_t rows = 1, kinds = 1;
+};
+
 struct DecodeRun {
   double seconds = 0;
   int64_t bytes = 0;              // of all steps
@@ -74,10 +80,11 @@ class DecodeRows {
   // All rows from the context on, `steps` steps, as many in flight as the executor takes: each starts from a token of
   // its own by the seed, and goes on with what the executor draws.
   Result<DecodeRun> run(uint64_t seed);
+  Result<DecodeRun> run(uint64_t seed, DecodeMix mix);  // of the setup's rows, or fewer
 
  private:
-  void open(uint64_t seed);
-  Result<StepTicket> submit(int32_t step);
+  void open(uint64_t seed, DecodeMix mix);
+  Result<StepTicket> submit(int32_t step, int32_t rows);
 
   Executor& executor_;
   DecodeSetup setup_;

@@ -16,8 +16,9 @@ constexpr int64_t kGpuReadBytes = int64_t{8} << 30;
 
 bool on_gpu(const DecodeSetup& setup) { return setup.device != "cpu"; }
 
-// Datasheet memory bandwidth of the chips that the published figures are for.
-double datasheet_gb_s(const std::string& device) {
+// Datasheet memory bandwidth of the chips that the published figures are for; 0: not known.
+double datasheet_gb_s(const DecodeSetup& setup, const std::string& device) {
+  if (!on_gpu(setup)) return 0;
   return device.find("H200") != std::string::npos ? 4800 : device.find("H100") != std::string::npos ? 3350 : 0;
 }
 
@@ -31,8 +32,9 @@ void DecodeFigures::add(const DecodeSetup& setup, const DecodeRun& run) {
   distinct_experts_ = static_cast<double>(run.distinct_experts) / setup.steps;
 }
 
-Result<ReadBandwidth> read_bandwidth(const DecodeSetup& setup) {
-  if (!on_gpu(setup)) return measure_read_bandwidth(cpu_threads(setup.threads), kCpuReadBytes);
+Result<ReadBandwidth> read_bandwidth(const DecodeSetup& setup, int64_t cpu_bytes) {
+  if (!on_gpu(setup))
+    return measure_read_bandwidth(cpu_threads(setup.threads), cpu_bytes > 0 ? cpu_bytes : kCpuReadBytes);
   ASSIGN_OR_RETURN(const int32_t index, gpu_index(setup.device));
   Result<GpuReadBandwidth> read = measure_gpu_read_bandwidth(index, kGpuReadBytes);
   for (int64_t bytes = kGpuReadBytes / 2; !read.ok() && bytes >= kGpuReadBytes / 8; bytes /= 2)
@@ -41,9 +43,14 @@ Result<ReadBandwidth> read_bandwidth(const DecodeSetup& setup) {
   return ReadBandwidth{read->gb_s, read->pattern};
 }
 
+double bandwidth_limit(const DecodeSetup& setup, const std::string& device, const ReadBandwidth& read) {
+  const double datasheet = datasheet_gb_s(setup, device);
+  return datasheet > 0 ? datasheet : read.gb_s;
+}
+
 boost::json::object decode_line(const DecodeSetup& setup, const DecodeFigures& figures, const std::string& device,
                                 const ReadBandwidth& read) {
-  const double datasheet = on_gpu(setup) ? datasheet_gb_s(device) : 0;
+  const double datasheet = datasheet_gb_s(setup, device);
   const Spread speed = figures.tok_s();
   boost::json::object line = result_line("decode", on_gpu(setup) ? name_of(setup.arm).name : "interpreter", device);
   if (setup.arm != CudaArm::kMegakernel) line["cut"] = setup.cut == KernelCut::kOps ? "ops" : "levels";
@@ -65,7 +72,7 @@ boost::json::object decode_line(const DecodeSetup& setup, const DecodeFigures& f
   line["read_gb_s"] = read.gb_s;
   line["read_pattern"] = read.pattern;
   if (datasheet > 0) line["datasheet_gb_s"] = datasheet;
-  line["percent_of_limit"] = 100 * figures.gb_s() / (datasheet > 0 ? datasheet : read.gb_s);
+  line["percent_of_limit"] = 100 * figures.gb_s() / bandwidth_limit(setup, device, read);
   return line;
 }
 

@@ -32,8 +32,12 @@ class DecodeFigures {
 };
 
 // The read bandwidth of the setup's device. On a GPU while the executor still has its memory: for a while after much
-// was given back the driver clears it, which takes an eighth of the bandwidth.
-Result<ReadBandwidth> read_bandwidth(const DecodeSetup& setup);
+// was given back the driver clears it, which takes an eighth of the bandwidth. cpu_bytes: read on a processor; 0: 1
+// GiB.
+Result<ReadBandwidth> read_bandwidth(const DecodeSetup& setup, int64_t cpu_bytes = 0);
+
+// Of GB/s, what percentages are of: the datasheet's where the device's is known, else what was read.
+double bandwidth_limit(const DecodeSetup& setup, const std::string& device, const ReadBandwidth& read);
 
 // `device`: the executor's own name of it.
 boost::json::object decode_line(const DecodeSetup& setup, const DecodeFigures& figures, const std::string& device,

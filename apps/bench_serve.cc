@@ -64,6 +64,10 @@ class InterruptGuard {
   void (*before_)(int) = SIG_DFL;
 };
 
+bool has_made_up_weights(const ServeBenchFlags& flags) {
+  return flags.url.empty() && (flags.serve.model.empty() || flags.serve.load_format == "dummy");
+}
+
 // The server, whosever it is.
 struct Measured {
   std::unique_ptr<LocalServer> local;
@@ -170,6 +174,7 @@ Status run_all(ServeBenchFlags& flags) {
     ASSIGN_OR_RETURN(config, load_model_config(directory));
   }
   options.decode.device = resolve_device(options.choice.device, config);
+  options.goals_bind = goals_are_for(options.decode.device, has_made_up_weights(flags), config);
   if (flags.prompts.prompt_tokens > 0) {
     options.context = options.mixed_prompt = flags.prompts.prompt_tokens;
     options.prompts = {flags.prompts.prompt_tokens};
@@ -190,10 +195,7 @@ Status run_all(ServeBenchFlags& flags) {
 }
 
 // Made-up weights repeat themselves when greedy, soon with tokens that have no text.
-double default_temperature(const ServeBenchFlags& flags) {
-  const bool made_up = flags.serve.model.empty() || flags.serve.load_format == "dummy";
-  return flags.url.empty() && made_up ? 1 : 0;
-}
+double default_temperature(const ServeBenchFlags& flags) { return has_made_up_weights(flags) ? 1 : 0; }
 
 Status run_serve_bench(ServeBenchFlags& flags) {
   flags.load.temperature = flags.temperature >= 0 ? flags.temperature : default_temperature(flags);
@@ -222,7 +224,9 @@ void declare_all(Command command, ServeBenchFlags& flags) {
   const Flag all = command.add_flag(
       "--all", flags.all,
       "every figure in a row, of a server in this process: first tokens, decode over HTTP beside decode in process, "
-      "streams beside a long prompt, sustained mixed load. --prompt-tokens and --output-tokens make it smaller");
+      "streams beside a long prompt, sustained mixed load. --prompt-tokens and --output-tokens make it smaller. "
+      "Made-up "
+      "weights of the full shape on a GPU: a goal that is missed fails the command");
   all.excludes(command.flag("--url"));
   std::vector<std::string> names;
   for (const auto& part : kParts) names.push_back(part.first);

@@ -8,10 +8,15 @@
 #include <thread>
 #include <utility>
 
+#include "base/check.h"
+#include "bench_figures.h"
 #include "bench_serve.h"
+#include "bench_serve_fair.h"
+#include "bench_serve_list.h"
 #include "bench_serve_mixed.h"
 #include "bench_support.h"
 #include "eval_ask.h"
+#include "program/compile.h"
 
 namespace boreas {
 
@@ -20,14 +25,21 @@ namespace {
 constexpr int32_t kDecodeBatches[] = {1, 8};
 constexpr int32_t kStreams = 4;
 constexpr int32_t kStreamTokens = 1 << 14;  // longer than any prompt prefills
-constexpr int32_t kDecodeRuns = 3;
-constexpr int32_t kRoom = 256;  // of the context, for the template
+constexpr int32_t kRoom = 256;              // of the context, for the template
 constexpr int32_t kDecodeSteps = 128;
+constexpr const char* kEqualWork = ", % of decode in process at equal work";
 
 // The server's counters at a moment of a load.
 struct Look {
   int64_t at_ns = 0;
   EngineStats stats;
+};
+
+// What is compared with decode in process when the server has gone.
+struct ServedPart {
+  std::string name;
+  ServedDecode decode;
+  Goal goal;
 };
 
 class ServeAll {
@@ -37,7 +49,7 @@ class ServeAll {
   Status run() {
     ASSIGN_OR_RETURN(server_, LocalServer::start(options_.source, options_.choice, options_.engine));
     const ExecutorInfo& info = server_->executor();
-    line_ = result_line("serve_all", "http", info.device);
+    list_.line = result_line("serve_all", "http", info.device);
     std::cout << "figures of a server on " << info.device << ", context " << info.context_max << "\n";
     context_max_ = info.context_max - kRoom - options_.output_tokens;
     if (context_max_ <= 0)
@@ -49,9 +61,9 @@ class ServeAll {
     ASSIGN_OR_RETURN(options_.load.model, first_model(client));
     const DecodeSetup& named = options_.decode;
     const bool made_up = named.model.empty() || named.load_format == "dummy";
-    line_["model"] = (named.model.empty() ? named.model_shape : named.model) + (made_up ? " (dummy weights)" : "");
-    line_["temperature"] = options_.load.temperature;
-    line_["seed"] = options_.load.seed;
+    list_.line["model"] = (named.model.empty() ? named.model_shape : named.model) + (made_up ? " (dummy weights)" : "");
+    list_.line["temperature"] = options_.load.temperature;
+    list_.line["seed"] = options_.load.seed;
     if (has(ServePart::kFirstTokens))
       for (const int32_t tokens : options_.prompts) RETURN_IF_ERROR(first_tokens(tokens));
     if (has(ServePart::kDecode))
@@ -60,7 +72,7 @@ class ServeAll {
     if (has(ServePart::kMixed)) RETURN_IF_ERROR(mixed_load());
     server_.reset();  // its memory is needed
     RETURN_IF_ERROR(beside_in_process());
-    return finish();
+    return list_.finish(options_.goals_bind, options_.results_dir);
   }
 
  private:
@@ -68,36 +80,25 @@ class ServeAll {
     return std::find(options_.parts.begin(), options_.parts.end(), part) != options_.parts.end();
   }
 
-  // The executor alone, with rows that go different ways: what it does without an engine and a server.
+  // Decode in process of as many rows at that length, then what was served.
   Status beside_in_process() {
-    for (const int32_t batch : decoded_) {
-      ASSIGN_OR_RETURN(const double tok_s, decode_in_process(batch, decode_context_));
-      show("decode in process, rows of different experts, batch " + std::to_string(batch) + ", tok/s", tok_s, "");
+    for (const ServedPart& part : served_) {
+      ASSIGN_OR_RETURN(const std::vector<DecodePoint> points, decode_in_process(part.decode.work));
+      list_.show(part.name + ", distinct experts a step", part.decode.work.experts);
+      list_.show(part.name + ", read, GB a step", part.decode.work.bytes / 1e9);
+      list_.show(part.name + ", read, GB/s", part.decode.gb_s());
+      list_.show(part.name + ", read, % of the bandwidth limit", 100 * part.decode.gb_s() / limit_gb_s_);
+      const double of_different = 100 * part.decode.gb_s() / points.front().gb_s();
+      list_.show(part.name + ", read, % of decode in process of different rows", of_different);
+      list_.show(part.name + kEqualWork, equal_work_percent(points, part.decode), part.goal);
     }
+    list_.line["in_process"] = std::move(points_json_);
     return Ok{};
   }
 
-  Status finish() {
-    std::string all;
-    boost::json::array list;
-    for (const std::string& problem : problems_) {
-      all += (all.empty() ? "" : "\n  ") + problem;
-      list.emplace_back(problem);
-    }
-    if (!list.empty()) line_["problems"] = std::move(list);
-    if (!record_result(line_, problems_.empty() ? options_.results_dir : ""))
-      return Error{"the result was not recorded"};
-    if (!problems_.empty()) return Error{"the run was no good:\n  " + all};
-    return Ok{};
-  }
-
-  // value: none: nothing was there to measure, which is no good figure and no bad one.
-  void show(const std::string& what, std::optional<double> value, const char* wanted) {
-    if (value) std::printf("%-72s %12.2f  %s\n", what.c_str(), *value, wanted);
-    else std::printf("%-72s %12s  %s\n", what.c_str(), "n/a", wanted);
-    std::fflush(stdout);
-    line_[what] = value ? boost::json::value(*value) : boost::json::value();
-    if (!value) problems_.push_back(what + ": n/a, no text came (made-up weights want --temperature 1)");
+  void add_served(const std::string& name, const std::optional<DecodeWork>& work, double tok_s, Goal goal) {
+    if (work) served_.push_back({name, {*work, tok_s}, goal});
+    else list_.show(name + kEqualWork, std::nullopt, goal);
   }
 
   // With a seed of its own, as long as this server's tokens make them.
@@ -132,12 +133,13 @@ class ServeAll {
     const double seconds = static_cast<double>(record.end_ns - record.sent_ns) / 1e9;
     const std::string name = "prompt of " + std::to_string(tokens);
     if (tokens > context_max_)
-      show(name + ": cut to the context, tokens", static_cast<double>(record.prompt_tokens), "");
-    show(name + ", first token, ms", 1e3 * seconds, tokens == 2048 ? "below 120" : "");
-    show(name + ", tok/s", static_cast<double>(record.prompt_tokens - record.cached_tokens) / seconds,
-         tokens == 8192     ? "at least 30000"
-         : tokens == 131072 ? "at least 10000"
-                            : "");
+      list_.show(name + ": cut to the context, tokens", static_cast<double>(record.prompt_tokens));
+    list_.show(name + ", first token, ms", 1e3 * seconds, tokens == 2048 ? below(120) : Goal{});
+    const double tok_s = static_cast<double>(record.prompt_tokens - record.cached_tokens) / seconds;
+    list_.show(name + ", tok/s", tok_s,
+               tokens == 8192     ? at_least(30'000)
+               : tokens == 131072 ? at_least(10'000)
+                                  : Goal{});
     return Ok{};
   }
 
@@ -157,14 +159,12 @@ class ServeAll {
     done = true;
     watcher.join();
     RETURN_IF_ERROR(check(result));
-    int64_t from = 0, to = INT64_MAX, prompt = 0;
+    int64_t from = 0, to = INT64_MAX;
     for (const ChatRecord& record : result.records) {
       if (record.arrivals.empty()) return Error{"an answer without text: give --temperature 1, or another --seed"};
       from = std::max(from, record.arrivals.front().at_ns);
       to = std::min(to, record.arrivals.back().at_ns);
-      prompt += record.prompt_tokens;
     }
-    decode_context_ = static_cast<int32_t>(prompt / batch) + options_.output_tokens / 2;
     if (from >= to)
       return Error{"answers of " + std::to_string(options_.output_tokens) + " tokens ended before all " +
                    std::to_string(batch) + " streams were under way: give more --output-tokens"};
@@ -176,10 +176,11 @@ class ServeAll {
       return Error{"the streams were under way together for too short: give more --output-tokens"};
     const double tok_s = look_at_streams(result.records, first->at_ns, last->at_ns).tok_s;
     const double rate = decode_rate(first->stats, last->stats);
-    decoded_.push_back(batch);
-    show(name + ", tok/s", tok_s, "");
-    show(name + ", of these steps alone, tok/s", rate > 0 ? std::optional(rate) : std::nullopt, "");
-    show(name + ", % of its steps alone", rate > 0 ? std::optional(100 * tok_s / rate) : std::nullopt, "at least 95");
+    list_.show(name + ", tok/s", tok_s);
+    list_.show(name + ", % of the time inside its own steps",
+               rate > 0 ? std::optional(100 * tok_s / rate) : std::nullopt);
+    const std::optional<DecodeWork> work = decode_work(first->stats, last->stats);
+    add_served(name, work, tok_s, at_least(95));
     return Ok{};
   }
 
@@ -218,10 +219,10 @@ class ServeAll {
     const StreamWindow alone = look_at_streams(result.records, begin, record.sent_ns);
     const StreamWindow beside = look_at_streams(result.records, record.sent_ns, record.end_ns);
     const std::string name = "beside a prompt of " + std::to_string(record.prompt_tokens) + ": ";
-    show(name + "its first token, ms", static_cast<double>(record.end_ns - record.sent_ns) / 1e6, "");
-    show(name + "between arrivals of four streams, p99, ms", p99_of(beside), "below 100");
-    show(name + "their tok/s, % of alone",
-         alone.tok_s > 0 ? std::optional(100 * beside.tok_s / alone.tok_s) : std::nullopt, "at least 40");
+    list_.show(name + "its first token, ms", static_cast<double>(record.end_ns - record.sent_ns) / 1e6);
+    list_.show(name + "between arrivals of four streams, p99, ms", p99_of(beside), below(100));
+    list_.show(name + "their tok/s, % of alone",
+               alone.tok_s > 0 ? std::optional(100 * beside.tok_s / alone.tok_s) : std::nullopt, at_least(40));
     return Ok{};
   }
 
@@ -235,53 +236,79 @@ class ServeAll {
     mixed.answer_tokens_max = options_.mixed_answer_max;
     ASSIGN_OR_RETURN(const MixedLoadResult result, run_mixed_load(*server_, mixed));
     const ServeSummary& summary = result.summary;
-    for (const std::string& problem : problems_of(result)) problems_.push_back(problem);
+    for (const std::string& problem : problems_of(result)) list_.add_problem(problem);
     const bool ran = result.tokens > 0 && summary.seconds > result.prefill_s;
-    const auto tokens = static_cast<double>(result.tokens);
     const auto if_ran = [ran](double value) { return ran ? std::optional(value) : std::nullopt; };
-    const std::optional<double> decoding = if_ran(tokens / (summary.seconds - result.prefill_s));
-    show("mixed load of 8 clients, tokens", tokens, "");
-    show("mixed load, seconds", summary.seconds, "");
-    show("mixed load, requests", static_cast<double>(summary.requests), "");
-    show("mixed load, requests that failed", static_cast<double>(summary.requests - summary.completed), "0");
-    show("mixed load, tok/s", if_ran(tokens / summary.seconds), "");
-    show("mixed load, rows of a decode step", if_ran(result.batch), "");
-    show("mixed load, % of the time in prefill", if_ran(100 * result.prefill_s / summary.seconds), "");
-    show("mixed load, tok/s without prefill", decoding, "");
+    const double decode_s = summary.seconds - result.prefill_s;
+    list_.show("mixed load of 8 clients, tokens", static_cast<double>(result.tokens));
+    list_.show("mixed load, seconds", summary.seconds);
+    list_.show("mixed load, requests", static_cast<double>(summary.requests));
+    list_.show("mixed load, requests that failed", static_cast<double>(summary.requests - summary.completed), "0");
+    list_.show("mixed load, tok/s", if_ran(static_cast<double>(result.tokens) / summary.seconds));
+    list_.show("mixed load, rows of a decode step", if_ran(result.batch));
+    list_.show("mixed load, % of the time in prefill", if_ran(100 * result.prefill_s / summary.seconds));
+    const std::string name = "mixed load without its prefill";
+    const std::optional<double> decoding = if_ran(static_cast<double>(result.decode_rows) / decode_s);
+    list_.show(name + ", tok/s", decoding);
     const bool has_rate = ran && result.decode_tok_s > 0;
-    show("mixed load, its decode steps alone, tok/s", has_rate ? std::optional(result.decode_tok_s) : std::nullopt, "");
-    show("mixed load without its prefill, % of its decode steps alone",
-         has_rate ? std::optional(100 * *decoding / result.decode_tok_s) : std::nullopt, "at least 85");
+    list_.show(name + ", % of the time inside its own steps",
+               has_rate ? std::optional(100 * *decoding / result.decode_tok_s) : std::nullopt);
     const bool has_gaps = summary.gap_ms.count > 0;
-    show("mixed load, between arrivals, p99, ms", has_gaps ? std::optional(summary.gap_ms.p99) : std::nullopt, "");
-    show("mixed load, resident memory that it added, MB", static_cast<double>(result.resident_added) / 1e6,
-         "a few, however many tokens");
-    show("mixed load, pages that did not come back", static_cast<double>(result.pages_lost), "0");
+    list_.show("mixed load, between arrivals, p99, ms", has_gaps ? std::optional(summary.gap_ms.p99) : std::nullopt);
+    list_.show("mixed load, resident memory that it added, MB", static_cast<double>(result.resident_added) / 1e6,
+               "a few, however many tokens");
+    list_.show("mixed load, pages that did not come back", static_cast<double>(result.pages_lost), "0");
+    if (ran) add_served(name, result.work, *decoding, at_least(85));
     return Ok{};
   }
 
-  Result<double> decode_in_process(int32_t batch, int32_t context) {
+  // The first point is of as many rows as the work has, rounded up, which all go different ways.
+  Result<std::vector<DecodePoint>> decode_in_process(const DecodeWork& work) {
+    const auto fewer = static_cast<int32_t>(work.rows);
     DecodeSetup setup = options_.decode;
-    setup.batch = batch;
-    setup.context = std::max(context, 1);
+    setup.batch = fewer + (work.rows > fewer ? 1 : 0);
     setup.steps = std::min(options_.output_tokens, kDecodeSteps);
+    setup.context = std::max(static_cast<int32_t>(work.positions) - setup.steps / 2, 1);
     ASSIGN_OR_RETURN(Decode decode, start_decode(setup));
-    std::vector<double> tok_s;
-    for (int32_t run = -1; run < kDecodeRuns; ++run) {
-      ASSIGN_OR_RETURN(const DecodeRun done, decode.rows.run(static_cast<uint64_t>(run) + 1000));
-      if (run >= 0) tok_s.push_back(batch * setup.steps / done.seconds);
+    std::vector<DecodePoint> points;
+    for (int32_t rows = setup.batch; rows >= fewer; --rows) {
+      ASSIGN_OR_RETURN(const std::vector<DecodePoint> of_rows, measure_points(decode, rows, setup.steps));
+      for (const DecodePoint& point : of_rows) show_point(point, setup.context);
+      points.insert(points.end(), of_rows.begin(), of_rows.end());
     }
-    return spread_of(tok_s).median;
+    if (limit_gb_s_ > 0) return points;
+    const std::string device = decode.stack.executor->info().device;
+    ASSIGN_OR_RETURN(const ReadBandwidth read, read_bandwidth(setup, options_.read_bytes));
+    limit_gb_s_ = bandwidth_limit(setup, device, read);
+    list_.line["read_gb_s"] = read.gb_s;
+    list_.line["limit_gb_s"] = limit_gb_s_;
+    return points;
+  }
+
+  void show_point(const DecodePoint& point, int32_t context) {
+    const std::string rows = std::to_string(point.rows) + (point.rows == 1 ? " row" : " rows");
+    std::string name = "decode in process, " + rows + " at " + std::to_string(context);
+    if (point.rows > 1) name += ", " + std::to_string(point.kinds) + " ways";
+    list_.show(name + ", tok/s", point.tok_s());
+    boost::json::object json;
+    json["rows"] = point.rows;
+    json["ways"] = point.kinds;
+    json["context"] = context;
+    json["tok_s"] = point.tok_s();
+    json["bytes_per_step"] = point.bytes;
+    json["distinct_experts"] = point.experts;
+    json["gb_s"] = point.gb_s();
+    points_json_.emplace_back(std::move(json));
   }
 
   ServeAllOptions& options_;
   std::unique_ptr<LocalServer> server_;
-  boost::json::object line_;
+  FigureList list_;
   uint64_t sets_ = 0;  // of prompts so far, each with a seed of its own
   int32_t context_max_ = 0;
-  std::vector<int32_t> decoded_;  // batches
-  int32_t decode_context_ = 0;
-  std::vector<std::string> problems_;
+  std::vector<ServedPart> served_;
+  double limit_gb_s_ = 0;
+  boost::json::array points_json_;
 };
 
 }  // namespace
@@ -305,6 +332,13 @@ StreamWindow look_at_streams(const std::vector<ChatRecord>& records, int64_t fro
   if (to_ns > from_ns) window.tok_s = static_cast<double>(tokens) * 1e9 / static_cast<double>(to_ns - from_ns);
   window.gap_ms = percentiles_of(std::move(gaps));
   return window;
+}
+
+bool goals_are_for(const std::string& device, bool made_up, const ModelConfig& config) {
+  const Result<ModelConfig> full = model_shape("north");
+  CHECK(full.ok());
+  return device != "cpu" && made_up && config.layer_count() == full->layer_count() &&
+         weight_bytes(config) == weight_bytes(*full);
 }
 
 Status run_serve_all(ServeAllOptions& options) { return ServeAll(options).run(); }

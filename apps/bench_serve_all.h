@@ -1,6 +1,6 @@
 // `boreas bench serve --all`: the figures that a serving release is judged by, one after the other, in one command:
-// first tokens by prompt length, decode over HTTP beside the executor's own time for the same steps and beside decode
-// in process, streams while a long prompt prefills, and sustained mixed load with memory before and after.
+// first tokens by prompt length, decode over HTTP beside decode in process at equal work (bench_serve_fair.h), streams
+// while a long prompt prefills, and sustained mixed load with memory before and after, its decoding compared likewise.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include "bench_serve_load.h"
 #include "bench_serve_stats.h"
 #include "eval_local.h"
+#include "model/model.h"
 
 namespace boreas {
 
@@ -32,13 +33,19 @@ struct ServeAllOptions {
   double seconds = 0;                                // which begins no request after so many; 0: any
   int32_t mixed_prompt = 0;                          // of every first turn; 0: as the workloads have them
   int32_t mixed_answer_max = 1024;
-  ServeLoadOptions load;  // seed, temperature, timeout
+  ServeLoadOptions load;    // seed, temperature, timeout
+  int64_t read_bytes = 0;   // of memory, to measure a processor's bandwidth; 0: as bench decode
+  bool goals_bind = false;  // a goal that is missed is an error
   std::string results_dir;
 };
 
+// Whether the goals are meant for this: made-up weights of the published full shape on a GPU.
+bool goals_are_for(const std::string& device, bool made_up, const ModelConfig& config);
+
 // Prompts that the server's context does not hold are cut to it. Prints a table and one JSON line; a figure that
 // nothing was measured for is "n/a" there and null in the line. Error: a part that could not be measured, a figure that
-// is n/a, requests that failed, pages or memory that did not come back; the line then says so and is not kept.
+// is n/a, requests that failed, pages or memory that did not come back; the line then says so and is not kept. Error,
+// but the line is kept: a goal was missed that binds.
 Status run_serve_all(ServeAllOptions& options);
 
 // Of streams that were all under way from `from` to `to`: tokens that arrived then, a second, and the time between.

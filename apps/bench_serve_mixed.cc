@@ -129,7 +129,9 @@ void count_steps(const EngineStats& before, const EngineStats& after, MixedLoadR
   result.batch = steps > 0 ? static_cast<double>(rows) / static_cast<double>(steps) : 0;
   result.tokens = after.output_tokens - before.output_tokens;
   result.prefill_s = static_cast<double>(after.prefill_ns - before.prefill_ns) / 1e9;
+  result.decode_rows = rows;
   result.decode_tok_s = decode_rate(before, after);
+  result.work = decode_work(before, after);
   result.pages_lost = pages_free(before) - pages_free(after);
   result.healthy = after.healthy;
 }

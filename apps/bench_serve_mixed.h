@@ -4,10 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "bench_serve_fair.h"
 #include "bench_serve_load.h"
 #include "bench_serve_stats.h"
 #include "eval_local.h"
@@ -31,11 +33,13 @@ constexpr int64_t kMixedResidentBytesMax = int64_t{32} << 20;
 struct MixedLoadResult {
   ServeSummary summary;
   std::string first_error;
-  int64_t tokens = 0;       // that the engine generated meanwhile
-  double prefill_s = 0;     // of summary.seconds
-  double decode_tok_s = 0;  // of the executor, while it decoded: of its own time
-  double batch = 0;         // rows of a decode step on average; 0: none was made
-  int64_t pages_lost = 0;   // free before the run and not after it
+  int64_t tokens = 0;              // that the engine generated meanwhile
+  double prefill_s = 0;            // of summary.seconds
+  int64_t decode_rows = 0;         // of its decode steps: all tokens but the first of each answer
+  double decode_tok_s = 0;         // of the executor, while it decoded: of its own time
+  std::optional<DecodeWork> work;  // of a decode step on average
+  double batch = 0;                // rows of a decode step on average; 0: none was made
+  int64_t pages_lost = 0;          // free before the run and not after it
   // Resident memory after the run less before it, both idle, without KV pages of a processor that were used for the
   // first time.
   int64_t resident_added = 0;

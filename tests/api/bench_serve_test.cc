@@ -265,6 +265,7 @@ ServeAllOptions small_list() {
   options.choice.threads = options.decode.threads = 1;
   options.output_tokens = 600;
   options.long_prompt = 1000;
+  options.read_bytes = 1 << 24;
   options.load.timeout_ms = kPatienceMs;
   return options;
 }
@@ -304,12 +305,26 @@ TEST(BenchServeAll, EveryFigureOfASmallServer) {
   const auto figure = [&line](const char* name) { return line.at(name).to_number<double>(); };
   for (const char* name :
        {"prompt of 200, first token, ms", "prompt of 200, tok/s", "decode over HTTP, batch 1, tok/s",
-        "decode over HTTP, batch 8, tok/s", "decode over HTTP, batch 1, of these steps alone, tok/s",
-        "decode over HTTP, batch 8, % of its steps alone",
-        "decode in process, rows of different experts, batch 1, tok/s",
-        "decode in process, rows of different experts, batch 8, tok/s", "mixed load, rows of a decode step",
-        "mixed load, tok/s", "mixed load without its prefill, % of its decode steps alone"})
+        "decode over HTTP, batch 8, tok/s", "decode over HTTP, batch 1, % of the time inside its own steps",
+        "decode over HTTP, batch 8, % of the time inside its own steps", "mixed load, rows of a decode step",
+        "mixed load, tok/s", "mixed load without its prefill, % of the time inside its own steps", "limit_gb_s"})
     EXPECT_GT(figure(name), 0) << name;
+  for (const std::string part :
+       {"decode over HTTP, batch 1", "decode over HTTP, batch 8", "mixed load without its prefill"})
+    for (const char* what :
+         {", distinct experts a step", ", read, GB a step", ", read, GB/s", ", read, % of the bandwidth limit",
+          ", read, % of decode in process of different rows", ", % of decode in process at equal work"})
+      EXPECT_GT(figure((part + what).c_str()), 0) << part << what;
+  // One row, which has one way to go; eight rows that go 8, 4, 2 and 1 ways; what mixed load had on average.
+  const boost::json::array& points = line.at("in_process").as_array();
+  ASSERT_GE(points.size(), 1U + 4 + 1);
+  const auto of = [&points](size_t i, const char* name) { return points[i].at(name).to_number<double>(); };
+  EXPECT_EQ(of(0, "rows"), 1);
+  EXPECT_DOUBLE_EQ(of(0, "distinct_experts"), figure("decode over HTTP, batch 1, distinct experts a step"));
+  for (size_t i = 1; i < 5; ++i) EXPECT_EQ(of(i, "ways"), 16 >> i);
+  EXPECT_GT(of(1, "distinct_experts"), of(4, "distinct_experts"));
+  EXPECT_GT(of(1, "bytes_per_step"), of(4, "bytes_per_step"));
+  EXPECT_EQ(of(4, "distinct_experts"), of(0, "distinct_experts")) << "rows of one kind hit what one row hits";
   EXPECT_GE(figure("mixed load of 8 clients, tokens"), 500);
   EXPECT_EQ(line.at("temperature").to_number<double>(), 1);
   EXPECT_FALSE(line.contains("problems"));
