@@ -12,18 +12,18 @@ namespace boreas {
 namespace {
 
 struct ManyExperts {
-  static constexpr const char* kName = "many experts";
+  [[maybe_unused]] static constexpr const char* kName = "many experts";
   static constexpr int32_t kHidden = 1024, kQueryHeads = 4, kKvHeads = 2, kExpertWidth = 64, kDenseWidth = 128,
                            kExperts = 128, kExpertsPerToken = 6, kVocabulary = 512;
 };
 // A router of one row a worker, whose pieces fill a chunk, or of one piece that is not full.
 struct ExpertAWorker {
-  static constexpr const char* kName = "an expert a worker";
+  [[maybe_unused]] static constexpr const char* kName = "an expert a worker";
   static constexpr int32_t kHidden = 2048, kQueryHeads = 4, kKvHeads = 2, kExpertWidth = 64, kDenseWidth = 128,
                            kExperts = 3, kExpertsPerToken = 2, kVocabulary = 512;
 };
 struct NarrowExpertAWorker : ExpertAWorker {
-  static constexpr const char* kName = "an expert a worker, narrow";
+  [[maybe_unused]] static constexpr const char* kName = "an expert a worker, narrow";
   static constexpr int32_t kHidden = 256;
 };
 constexpr int32_t kLayers = 2, kRows = 8, kSteps = 2;
