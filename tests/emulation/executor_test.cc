@@ -134,7 +134,7 @@ TEST(EmulatedExecutor, ATraceHoldsEveryTask) {
 TEST(EmulatedExecutor, APlantedFaultIsAnErrorThatSaysWhere) {
   CudaExecutorOptions options;
   options.silent_task = 1;
-  options.tuning.deadline_clocks = 1'000'000;
+  options.deadline_scale = 0.005;  // a million clocks
   auto executor = emulated(golden_model(), options);
   ASSERT_TRUE(executor);
   const TokenId token = 3;
@@ -158,6 +158,8 @@ TEST(EmulatedExecutor, APlantedFaultIsAnErrorThatSaysWhere) {
   }
   EXPECT_NE(message.find("hop qkv"), std::string::npos) << message;
   EXPECT_NE(message.find("layer 0"), std::string::npos) << message;
+  EXPECT_NE(message.find("wanted 1, seen 0"), std::string::npos) << message;
+  EXPECT_EQ(launched.deadline, 1'000'000 / cuda::kCoarseClocks);
   EXPECT_FALSE(executor->submit(plan).ok());
 }
 

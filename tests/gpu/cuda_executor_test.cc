@@ -45,7 +45,7 @@ class OnGpu : public testing::Test {
     options.decode_only = true;  // prefill_test.cc looks at the other kernels
     // A sanitizer makes waits longer.
     if (const char* scale = std::getenv("BOREAS_DEADLINE_SCALE"))
-      options.tuning.deadline_clocks *= std::strtoull(scale, nullptr, 10);
+      options.deadline_scale *= std::max(std::strtod(scale, nullptr), 1e-3);
     auto executor = make_cuda_executor(std::move(model), options);
     if (executor.ok()) return std::move(executor).value();
     ADD_FAILURE() << executor.error().message;

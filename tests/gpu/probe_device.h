@@ -70,9 +70,9 @@ class ProbeDevice final : public cuda::Device {
   Status keep_cached(const cuda::DeviceMemory& memory) override { return inner_->keep_cached(memory); }
   Status wash_cache() override { return inner_->wash_cache(); }
   Status record(int32_t event) override { return inner_->record(event); }
-  Status wait(int32_t event) override { return inner_->wait(event); }
+  Status wait(int32_t event, std::chrono::nanoseconds limit) override { return inner_->wait(event, limit); }
   Result<int64_t> elapsed_ns(int32_t from, int32_t to) override { return inner_->elapsed_ns(from, to); }
-  Status synchronize() override { return inner_->synchronize(); }
+  Status synchronize(std::chrono::nanoseconds limit = kSynchronizeMax) override { return inner_->synchronize(limit); }
 
   // Waits for the step, so that what it put out can be looked at before the next one overwrites it.
   Status launch_step(const std::string& shape_name, int32_t workers, size_t shared_bytes,

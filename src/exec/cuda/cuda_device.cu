@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/prng.h"
 #include "exec/cuda/cuda_device.h"
+#include "exec/cuda/deadlines.h"
 #include "exec/cuda/megakernel.h"
 #include "exec/cuda/prefill/cuda_kernels.h"
 #include "exec/cuda/relay.h"
@@ -27,8 +28,6 @@ constexpr int kCapabilityMajor = 9, kCapabilityMinor = 0;
 constexpr size_t kSharedBytesNeeded = 227 * 1024;  // as h200_spec() promises to programs
 // Four times the L2 cache of a Hopper chip; measured to bring it into its good state.
 constexpr size_t kWashBytes = size_t{256} << 20;
-// No step takes so long: waits inside the kernel give up much earlier.
-constexpr std::chrono::seconds kWaitMax{60};
 
 Error error_of(const char* call, cudaError_t error) {
   return Error{std::string(call) + ": " + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) + ")"};
@@ -252,9 +251,9 @@ class CudaDevice final : public Device {
     RETURN_IF_CUDA_ERROR(cudaEventRecord(events_[event], stream_));
     return Ok{};
   }
-  Status wait(int32_t event) override {
+  Status wait(int32_t event, std::chrono::nanoseconds limit) override {
     CHECK(event >= 0 && event < kEventsMax);
-    return poll([&] { return cudaEventQuery(events_[event]); });
+    return poll(limit, [&] { return cudaEventQuery(events_[event]); });
   }
   Result<int64_t> elapsed_ns(int32_t from, int32_t to) override {
     bind();
@@ -262,8 +261,8 @@ class CudaDevice final : public Device {
     RETURN_IF_CUDA_ERROR(cudaEventElapsedTime(&milliseconds, events_[from], events_[to]));
     return static_cast<int64_t>(static_cast<double>(milliseconds) * 1e6);
   }
-  Status synchronize() override {
-    return poll([&] { return cudaStreamQuery(stream_); });
+  Status synchronize(std::chrono::nanoseconds limit) override {
+    return poll(limit, [&] { return cudaStreamQuery(stream_); });
   }
 
  private:
@@ -357,16 +356,13 @@ class CudaDevice final : public Device {
 
   // Looks until it is done: a blocking wait would cost the wake-up of this thread in every step.
   template <class Query>
-  Status poll(const Query& query) const {
+  Status poll(std::chrono::nanoseconds limit, const Query& query) const {
     bind();
-    const auto start = std::chrono::steady_clock::now();
-    while (true) {
-      const cudaError_t error = query();
-      if (error == cudaSuccess) return Ok{};
-      if (error != cudaErrorNotReady) return error_of("waiting for the GPU", error);
-      if (std::chrono::steady_clock::now() - start > kWaitMax)
-        return Error{name_ + " did not finish its work within " + std::to_string(kWaitMax.count()) + " s"};
-    }
+    cudaError_t error = cudaErrorNotReady;
+    const bool answered =
+        look_until(limit, &std::chrono::steady_clock::now, [&] { return (error = query()) != cudaErrorNotReady; });
+    if (!answered) return not_done_within(name_, limit);
+    return error == cudaSuccess ? Status(Ok{}) : error_of("waiting for the GPU", error);
   }
 
   std::span<const MegakernelEntry> kernels_;

@@ -37,6 +37,8 @@ struct CudaExecutorOptions {
   cuda::TraceSink trace;
   cuda::CudaTuning tuning;
   std::shared_ptr<const cuda::CudaTuning> live_tuning;  // if set, looked at before every launch instead
+  // Of everybody who waits for a launch before it is a fault (deadlines.h). A sanitizer needs more.
+  double deadline_scale = 1;
   // Tests.
   bool decode_only = false;  // prompts run through the decode kernel too: one arithmetic, but slow
   uint32_t first_step = 0;   // where epochs begin

@@ -5,6 +5,7 @@
 // reason.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -88,12 +89,13 @@ class Device {
 
   // Event 0 .. kEventsMax - 1 happens when everything enqueued so far is done; a number may be used again.
   virtual Status record(int32_t event) = 0;
-  // Error: a fault of the device (the caller then reads the FaultRecord), or it takes longer than any step may.
-  virtual Status wait(int32_t event) = 0;
+  // Error: a fault of the device (the caller then reads the FaultRecord), or it takes longer than `limit`.
+  virtual Status wait(int32_t event, std::chrono::nanoseconds limit) = 0;
   // Device time from one event to a later one; both have been waited for.
   virtual Result<int64_t> elapsed_ns(int32_t from, int32_t to) = 0;
-  // Waits for everything. Errors as wait().
-  virtual Status synchronize() = 0;
+  // Waits for everything. Errors as wait(). The default limit is for what happens before any step: weights.
+  static constexpr std::chrono::seconds kSynchronizeMax{60};
+  virtual Status synchronize(std::chrono::nanoseconds limit = kSynchronizeMax) = 0;
 };
 
 }  // namespace boreas::cuda

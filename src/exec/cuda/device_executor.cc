@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "exec/cuda/deadlines.h"
 #include "exec/cuda/executor_memory.h"
 #include "exec/cuda/fault.h"
 #include "exec/cuda/memory_plan.h"
@@ -35,6 +36,7 @@ struct PendingPlan {
   StepResult result;
   size_t launches_left = 0;
   bool prefills = false;  // then its bytes and experts are not counted
+  Deadlines::Time prefill_limit{};
 };
 
 struct Launch {
@@ -43,6 +45,7 @@ struct Launch {
   uint32_t step = 0;
   int32_t place = 0;          // of its outcomes; also its event
   int32_t logits_place = -1;  // of its logits on the host; -1: none wanted
+  Deadlines::Time limit{};    // from the launch before to its event
 };
 
 class DeviceExecutor final : public Executor {
@@ -77,6 +80,8 @@ class DeviceExecutor final : public Executor {
     sequences_.resize(static_cast<size_t>(options_.sequence_slots));
     rope_ = RopeTable(config_);
     bytes_ = StepBytes(config_);
+    deadlines_ = Deadlines(config_, spec.read_bytes_per_s, std::min(options_.tokens_max, PrefillRunner::kTokensMax),
+                           options_.deadline_scale * (options_.delay_seed != 0 ? kPausedScale : 1));
     step_ = options_.first_step;
     fill_params(plan.layout);
     return device_->synchronize();
@@ -117,7 +122,10 @@ class DeviceExecutor final : public Executor {
 
   Status save_page(PagePoolKind pool, PageId page, std::span<std::byte> out) override {
     CHECK(static_cast<int64_t>(out.size()) == page_bytes(pool));
-    return guarded([&] { return device_->copy_out(out, page_data(pool, page)); });
+    return guarded([&]() -> Status {
+      RETURN_IF_ERROR(finish_launches());
+      return device_->copy_out(out, page_data(pool, page));
+    });
   }
   Status restore_page(PagePoolKind pool, PageId page, std::span<const std::byte> in) override {
     CHECK(static_cast<int64_t>(in.size()) == page_bytes(pool));
@@ -169,8 +177,6 @@ class DeviceExecutor final : public Executor {
     params_.window = config_.window;
     params_.rms_norm_eps = config_.rms_norm_eps;
     params_.logit_scale = config_.logit_scale;
-    params_.deadline =
-        static_cast<uint32_t>(std::clamp<uint64_t>(options_.tuning.deadline_clocks / kCoarseClocks, 1, UINT32_MAX / 8));
     params_.delay_seed = options_.delay_seed;
     params_.silent_task = options_.silent_task;
   }
@@ -223,6 +229,7 @@ class DeviceExecutor final : public Executor {
     }
     if (ranges.empty()) return Ok{};
     plan.prefills = true;
+    plan.prefill_limit = deadlines_.of_prefill(ranges);
     RETURN_IF_ERROR(prefill_->run(ranges, params_));
     return ends_prompt ? prefill_->wash_cache() : Ok{};
   }
@@ -239,6 +246,7 @@ class DeviceExecutor final : public Executor {
     Launch launch;
     launch.of = &plan;
     launch.plan = launch_plan;
+    launch.limit = deadlines_.of_launch(launch_plan) + std::exchange(plan.prefill_limit, {});
     launch.step = static_cast<uint32_t>(step_++);
     launch.place = static_cast<int32_t>(launch_count_++ % kLaunchesMax);
     if (launch.plan.rows > 0) {
@@ -265,6 +273,7 @@ class DeviceExecutor final : public Executor {
 
   // ---- traces
   Status trace_launch(const Launch& launch) {
+    RETURN_IF_ERROR(device_->wait(launch.place, launch.limit));
     std::vector<TaskTimes> tasks(programs_.tasks_of(launch.plan.rows));
     std::vector<WorkerTimes> workers(static_cast<size_t>(shape_.workers));
     RETURN_IF_ERROR(device_->copy_out(std::as_writable_bytes(std::span(tasks)), memory_.task_times.device));
@@ -293,6 +302,7 @@ class DeviceExecutor final : public Executor {
     params_.any_rows_kernel = tuning.one_row_kernel ? 0 : 1;
     params_.task_times =
         options_.trace && tuning.traced ? reinterpret_cast<TaskTimes*>(memory_.task_times.device) : nullptr;
+    params_.deadline = coarse_clocks_of(deadlines_.of_hop_wait(launch.plan));
     params_.step = launch.step;
     params_.rows = launch.plan.rows;
     params_.row_reciprocal = reciprocal_of(launch.plan.rows);
@@ -334,7 +344,7 @@ class DeviceExecutor final : public Executor {
     CHECK(!launches_.empty());
     const Launch launch = launches_.front();
     launches_.pop_front();
-    RETURN_IF_ERROR(device_->wait(launch.place));
+    RETURN_IF_ERROR(device_->wait(launch.place, launch.limit));
     if (fault_record().claimed != 0) return Error{"the step was given up"};
     for (int32_t row = 0; row < launch.plan.rows; ++row) RETURN_IF_ERROR(collect(launch, row));
     if (launch.logits_place >= 0) --logits_in_flight_;
@@ -378,6 +388,13 @@ class DeviceExecutor final : public Executor {
   }
 
   // ---- pages, faults
+  // Before whatever waits for the device without a limit.
+  Status finish_launches() {
+    Deadlines::Time limit = Device::kSynchronizeMax;
+    if (!launches_.empty()) limit = {};
+    for (const Launch& launch : launches_) limit += launch.limit;
+    return device_->synchronize(limit);
+  }
   int64_t page_bytes(PagePoolKind pool) const {
     return pool == PagePoolKind::kFull ? info_.page_bytes_full : info_.page_bytes_sliding;
   }
@@ -412,6 +429,7 @@ class DeviceExecutor final : public Executor {
   ExecutorMemory memory_;
   RopeTable rope_;
   StepBytes bytes_;
+  Deadlines deadlines_;
   ExecutorInfo info_;
   StepParams params_{};
   uint64_t step_ = 0;  // of the next launch

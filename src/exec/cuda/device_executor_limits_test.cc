@@ -2,6 +2,7 @@
 // their end, too little memory, options out of range; and the pages' way to the host and back.
 #include <gtest/gtest.h>
 
+#include "exec/cuda/deadlines.h"
 #include "exec/cuda/fault.h"
 #include "exec/cuda/made_up_kernel_testing.h"
 
@@ -109,6 +110,57 @@ TEST(DeviceExecutorLimits, BothPlansInFlightFailWithTheFirstFault) {
   const Result<StepResult> one = executor->wait(*first), two = executor->wait(*second);
   ASSERT_FALSE(one.ok() || two.ok());
   EXPECT_EQ(one.error().message, two.error().message);
+}
+
+// Whoever waits has the launch's deadlines, and a kernel that none of its own waits ends is given up by the host.
+TEST(DeviceExecutorLimits, AHungDeviceIsGivenUp) {
+  for (const double scale : {1.0, 30.0}) {
+    MadeUp setup;
+    setup.options.deadline_scale = scale;
+    const std::unique_ptr<Executor> executor = setup.make().value();
+    executor->open_sequence(0, {greedy(), {}, {}});
+    const std::vector<TokenId> prompt{1, 2, 3};
+    ASSERT_TRUE(run(*executor, one_row(0, 0, prompt)).ok());
+    EXPECT_EQ(setup.log->last_params.deadline, static_cast<uint32_t>(scale * 0.1 * 2e9 / 1024));
+    ASSERT_EQ(setup.log->wait_limits.size(), 1U);
+    EXPECT_NEAR(static_cast<double>(setup.log->wait_limits[0].count()), scale * 0.5e9, 1.0);
+    const Result<StepTicket> first = executor->submit(one_row(0, 3, {}));
+    const Result<StepTicket> second = executor->submit(one_row(0, 4, {}));
+    ASSERT_TRUE(first.ok() && second.ok());
+    setup.log->hangs = true;
+    const Result<StepResult> one = executor->wait(*first), two = executor->wait(*second);
+    ASSERT_FALSE(one.ok() || two.ok());
+    const std::string expected = "did not finish its work within " + std::string(scale == 1 ? "500" : "15000") + " ms";
+    EXPECT_NE(one.error().message.find(expected), std::string::npos) << one.error().message;
+    EXPECT_EQ(two.error().message, one.error().message);
+    EXPECT_EQ(setup.log->wait_limits.size(), 2U);  // the second is not waited for
+    EXPECT_FALSE(executor->submit(one_row(0, 5, {})).ok());
+  }
+}
+
+// A page that goes to the host waits for all that is in flight, as long as all of that may take.
+TEST(DeviceExecutorLimits, AHungDeviceIsGivenUpByCopiesToo) {
+  MadeUp setup;
+  const std::unique_ptr<Executor> executor = setup.make().value();
+  executor->open_sequence(0, {greedy(), {}, {}});
+  const std::vector<TokenId> prompt{1, 2, 3};
+  ASSERT_TRUE(run(*executor, one_row(0, 0, prompt)).ok());
+  ASSERT_TRUE(executor->submit(one_row(0, 3, {})).ok() && executor->submit(one_row(0, 4, {})).ok());
+  setup.log->hangs = true;
+  std::vector<std::byte> page(static_cast<size_t>(executor->info().page_bytes_full));
+  const Status saved = executor->save_page(PagePoolKind::kFull, PageId(0), page);
+  ASSERT_FALSE(saved.ok());
+  EXPECT_NE(saved.error().message.find("within 1000 ms"), std::string::npos) << saved.error().message;
+}
+
+TEST(DeviceExecutorLimits, RandomPausesAreGivenMoreTime) {
+  MadeUp setup;
+  setup.options.delay_seed = 5;
+  const std::unique_ptr<Executor> executor = setup.make().value();
+  executor->open_sequence(0, {greedy(), {}, {}});
+  const std::vector<TokenId> prompt{1, 2, 3};
+  ASSERT_TRUE(run(*executor, one_row(0, 0, prompt)).ok());
+  EXPECT_EQ(setup.log->last_params.deadline, static_cast<uint32_t>(2e9 / 1024));
 }
 
 TEST(DeviceExecutorLimits, ALostDeviceIsAnErrorOfWhateverCallComesFirst) {

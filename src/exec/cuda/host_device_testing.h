@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "exec/cuda/deadlines.h"
 #include "exec/cuda/device.h"
 #include "exec/cuda/dummy_values.h"
 
@@ -47,6 +48,9 @@ struct HostDeviceLog {
   std::vector<std::pair<std::string, size_t>> allocations;  // what, bytes
   DeviceMemory cached;
   StepParams last_params{};
+  std::vector<std::chrono::nanoseconds> wait_limits;  // of wait()
+  // From now on nothing that is enqueued is ever done: waits end by their limits, which are not waited for.
+  bool hangs = false;
   // When set, the next work that is done fails with it, and all that follows.
   std::string fault;
 };
@@ -169,8 +173,10 @@ class HostDevice final : public Device {
       return Status(Ok{});
     });
   }
-  Status wait(int32_t event) override {
+  Status wait(int32_t event, std::chrono::nanoseconds limit) override {
     CHECK(event >= 0 && event < kEventsMax);
+    log_->wait_limits.push_back(limit);
+    if (log_->hangs && happened_[event] < recorded_[event]) return hung(limit);
     while (happened_[event] < recorded_[event]) RETURN_IF_ERROR(do_oldest());
     return Ok{};
   }
@@ -179,7 +185,8 @@ class HostDevice final : public Device {
     CHECK(happened_[from] > 0 && happened_[to] > 0);
     return int64_t{1};
   }
-  Status synchronize() override {
+  Status synchronize(std::chrono::nanoseconds limit = kSynchronizeMax) override {
+    if (log_->hangs && !queue_.empty()) return hung(limit);
     while (!queue_.empty()) RETURN_IF_ERROR(do_oldest());
     return Ok{};
   }
@@ -198,6 +205,10 @@ class HostDevice final : public Device {
     return {data, data, bytes};
   }
 
+  Status hung(std::chrono::nanoseconds limit) {
+    fault_ = not_done_within(options_.name, limit).message;
+    return Error{fault_};
+  }
   Status enqueue(Work work) {
     if (!fault_.empty()) return Error{fault_};
     queue_.push_back(std::move(work));

@@ -6,7 +6,11 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
+
+#include "exec/cuda/deadlines.h"
+#include "exec/cuda/device.h"
 
 namespace boreas::cuda {
 
@@ -45,7 +49,7 @@ class Staging {
       cudaError_t error = cudaEventRecord(done_[half_], stream);
       half_ ^= 1;
       used_ = 0;
-      if (error == cudaSuccess) error = cudaEventSynchronize(done_[half_]);
+      if (error == cudaSuccess) error = wait(done_[half_]);
       if (error != cudaSuccess) return error;
     }
     const size_t first = static_cast<size_t>(half_) * kHalfBytes + used_;
@@ -56,6 +60,14 @@ class Staging {
   }
 
  private:
+  // For work of steps ago, or of uploads: a device that does not get there hangs.
+  static cudaError_t wait(cudaEvent_t event) {
+    cudaError_t error = cudaErrorNotReady;
+    const bool answered = look_until(Device::kSynchronizeMax, &std::chrono::steady_clock::now,
+                                     [&] { return (error = cudaEventQuery(event)) != cudaErrorNotReady; });
+    return answered ? error : cudaErrorLaunchTimeout;
+  }
+
   std::byte* host_ = nullptr;
   std::byte* device_ = nullptr;
   cudaEvent_t done_[2] = {};

@@ -1,5 +1,7 @@
 #include "exec/cuda/step_bytes.h"
 
+#include <algorithm>
+
 #include "program/compile.h"
 
 namespace boreas::cuda {
@@ -15,7 +17,9 @@ StepBytes::StepBytes(const ModelConfig& config)
       kv_row_(int64_t{2} * config.kv_width() * kBytesBf16),
       full_layers_(config.full_layers()),
       sliding_layers_(config.sliding_layers()),
-      window_(config.window) {
+      window_(config.window),
+      experts_(config.experts),
+      experts_per_token_(config.experts_per_token) {
   fixed_ = weight_bytes(config);
   for (int32_t i = 0; i < config.layer_count(); ++i) moe_layers_ += config.is_moe(i);
   fixed_ -= int64_t{moe_layers_} * config.experts * expert_;
@@ -33,6 +37,16 @@ int64_t StepBytes::of(const LaunchPlan& launch, int32_t distinct_experts) const 
     bytes += kv_row_ * (full_layers_ * (int64_t{row.position} + 1) + sliding_layers_ * sliding);
   }
   return bytes;
+}
+
+int64_t StepBytes::most(const LaunchPlan& launch) const {
+  return of(launch, static_cast<int32_t>(experts_max(launch.rows)));
+}
+
+int64_t StepBytes::weights_of(int64_t tokens) const { return fixed_ + experts_max(tokens) * expert_; }
+
+int64_t StepBytes::experts_max(int64_t tokens) const {
+  return moe_layers_ * std::min<int64_t>(experts_, tokens * experts_per_token_);
 }
 
 }  // namespace boreas::cuda

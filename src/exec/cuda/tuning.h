@@ -36,8 +36,6 @@ struct CudaTuning {
   int32_t producers_max = kProducerWarpsMax;  // warps that fill it
   bool one_row_kernel = true;                 // false: one row runs in the megakernel's instance for any rows
   bool traced = true;                         // with a trace sink: whether launches use it
-  // Of any one wait: two seconds at 2 GHz, a thousand times the longest step.
-  uint64_t deadline_clocks = uint64_t{4} * 1000 * 1000 * 1000;
 };
 
 // What an arm begins with. In the kernels of a cut step few words are on their way beside the stream, so every stream
