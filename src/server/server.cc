@@ -20,9 +20,11 @@ namespace boreas {
 namespace {
 
 constexpr int64_t kFlushMs = 2000;  // for answers under way when the server ends
-constexpr int64_t kDeadMs = 1000;   // how long a dead engine's server still answers, so that clients see why
-constexpr int64_t kDeadFlushMs = 500;
-static_assert(kDeadMs + kDeadFlushMs < 2000);  // a fault ends the process within two seconds
+constexpr int64_t kDeadMs = 400;    // how long a dead engine's server still answers, so that clients see why
+constexpr int64_t kDeadFlushMs = 200;
+// A fault ends the process within two seconds, also one that waits tell by their deadlines, after at most 1.2 s
+// (exec/cuda/deadlines.h).
+static_assert(kDeadMs + kDeadFlushMs < 2000 - 1200);
 
 bool is_loopback(const std::string& host) {
   if (host == "localhost") return true;

@@ -1,6 +1,7 @@
 // `boreas serve` as it is, in a process of its own, over the CPU executor with a fault planted: after SIGUSR1 every
-// step and every call is an error, as with a GPU that is lost. Memory of a lost GPU is perhaps never given back, so
-// neither is this executor's: its destructor does not return.
+// step and every call is an error, as with a GPU that is lost; after SIGUSR2 a step hangs, and is an error as late as
+// the CUDA executor gives it up (exec/cuda/deadlines.h). Memory of a lost GPU is perhaps never given back, so neither
+// is this executor's: its destructor does not return.
 //   api_faulty_server DIRECTORY_OF_A_CHECKPOINT [lost]
 // Serves on a free port, which its banner names, with one thread. "lost": the device is, before the first step.
 #include <unistd.h>
@@ -14,14 +15,29 @@
 #include <utility>
 
 #include "apps/serve.h"
+#include "exec/cuda/deadlines.h"
+#include "program/device_spec.h"
 
 namespace boreas {
 namespace {
 
-std::atomic<bool> lost = false;
+std::atomic<bool> lost = false, hung = false;
 static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler may only touch such
 
 constexpr std::chrono::milliseconds kStepTime{5};  // at least, so that answers last
+
+// Of the longest launch of the full shape that an H200 has pages for.
+std::chrono::nanoseconds longest_wait() {
+  constexpr int32_t kContext = 387072;
+  const cuda::Deadlines deadlines(model_shape("north").value(), h200_spec().read_bytes_per_s, 8192, 1);
+  cuda::LaunchPlan launch;
+  launch.rows = 8;
+  for (int32_t row = 0; row < launch.rows; ++row) {
+    launch.row[static_cast<size_t>(row)].position = kContext - 1;
+    launch.row[static_cast<size_t>(row)].group_first = row;
+  }
+  return deadlines.of_launch(launch);
+}
 
 class LosableExecutor final : public Executor {
  public:
@@ -40,6 +56,10 @@ class LosableExecutor final : public Executor {
   Result<StepResult> wait(StepTicket ticket) override {
     std::this_thread::sleep_for(kStepTime);
     Result<StepResult> result = executor_->wait(ticket);
+    if (hung) {
+      std::this_thread::sleep_for(longest_wait());
+      lost = true;
+    }
     if (lost) return gone();
     return result;
   }
@@ -63,6 +83,7 @@ int run(int argc, char** argv) {
   if (argc < 2) return 2;
   lost = argc > 2 && std::string_view(argv[2]) == "lost";
   std::signal(SIGUSR1, [](int) { lost = true; });
+  std::signal(SIGUSR2, [](int) { hung = true; });
   ServeFlags flags;
   flags.model = argv[1];
   flags.device = "cpu";
