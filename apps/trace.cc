@@ -47,7 +47,7 @@ double microseconds_per_clock(const WorkerTimes& times) {
 // Sums of one kind of task, in microseconds.
 struct OpTimes {
   int64_t tasks = 0;
-  double waited = 0, looked = 0, got = 0, published = 0, done = 0, stalled = 0;
+  double waited = 0, looked = 0, got = 0, published = 0, done = 0, stalled = 0, late = 0;
 };
 
 void add_task(OpTimes& sum, const Launch& launch, size_t worker, const TaskTimes& times) {
@@ -62,6 +62,7 @@ void add_task(OpTimes& sum, const Launch& launch, size_t worker, const TaskTimes
   sum.published += since_ready(Moment::kPublished);
   sum.done += done - ready;
   sum.stalled += times.stalled * us;
+  sum.late += times.late * us;
 }
 
 using OpKey = std::tuple<int32_t, int32_t, int32_t>;  // role, op, what tells tasks of an op apart
@@ -86,20 +87,20 @@ void print_table(const Program& program, const Launch& launch) {
       }
     }
   }
-  std::printf("%-10s %-18s %8s | %8s | %8s %8s %8s %8s | %8s | %9s\n", "role", "op", "tasks", "barrier", "looked",
-              "got", "publish", "done", "stalled", "us a step");
+  std::printf("%-10s %-18s %8s | %8s | %8s %8s %8s %8s | %8s %8s | %9s\n", "role", "op", "tasks", "barrier", "looked",
+              "got", "publish", "done", "stalled", "late", "us a step");
   for (const auto& [key, sum] : sums) {
     const auto [role, op, kind] = key;
     const double n = static_cast<double>(sum.tasks), w = static_cast<double>(workers);
     std::string name = op_name(static_cast<Op>(op));
     if (kind >= 0) name += " " + std::to_string(kind);
-    std::printf("%-10s %-18s %8.1f | %8.2f | %8.2f %8.2f %8.2f %8.2f | %8.2f | %9.1f\n",
+    std::printf("%-10s %-18s %8.1f | %8.2f | %8.2f %8.2f %8.2f %8.2f | %8.2f %8.2f | %9.1f\n",
                 role_name(static_cast<Role>(role)), name.c_str(), n / w, sum.waited / n, sum.looked / n, sum.got / n,
-                sum.published / n, sum.done / n, sum.stalled / n, (sum.waited + sum.done) / w);
+                sum.published / n, sum.done / n, sum.stalled / n, sum.late / n, (sum.waited + sum.done) / w);
   }
 }
 
-// What a consumer waits for before a task of the op: null, nothing of note.
+// What a consumer waits for before a task of the op, or in it by a late barrier: null, nothing of note.
 const char* awaited_by(Op op) {
   switch (op) {
     case Op::kRouterLogits:
@@ -135,9 +136,10 @@ void print_summary(const Program& program, const Launch& launch) {
       const TaskTimes& times = launch.tasks[static_cast<size_t>(i)];
       if (times.at[static_cast<size_t>(Moment::kDone)] == 0) continue;
       const char* awaited = awaited_by(static_cast<Op>(program.tasks[static_cast<size_t>(i)].op));
-      waits[awaited == nullptr ? "other barriers" : awaited] += span(times, Moment::kTaken, Moment::kReady);
-      stream += times.stalled * us / count;
-      arithmetic += span(times, Moment::kReady, Moment::kDone) - times.stalled * us / count;
+      const double stalled = times.stalled * us / count, late = times.late * us / count;
+      waits[awaited == nullptr ? "other barriers" : awaited] += span(times, Moment::kTaken, Moment::kReady) + late;
+      stream += stalled;
+      arithmetic += span(times, Moment::kReady, Moment::kDone) - stalled - late;
     }
     const WorkerTimes& times = launch.workers[worker];
     step += static_cast<double>(times.nanoseconds_end - times.nanoseconds_begin) / 1e3 / count;
@@ -202,13 +204,13 @@ bool write_perfetto(const Program& program, const Launch& launch, const TraceFla
   file << "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
   const char* comma = "\n";
   const auto event = [&](size_t worker, int32_t role, const std::string& name, int32_t layer, double from, double to,
-                         double stalled) {
+                         double stalled, double late) {
     char line[320];
     std::snprintf(line, sizeof line,
                   "%s{\"ph\":\"X\",\"pid\":%zu,\"tid\":\"%s\",\"name\":\"%s\",\"ts\":%.3f,\"dur\":%.3f,"
-                  "\"args\":{\"layer\":%d,\"stalled_us\":%.3f,\"sm\":%u}}",
+                  "\"args\":{\"layer\":%d,\"stalled_us\":%.3f,\"late_us\":%.3f,\"sm\":%u}}",
                   comma, worker, role_name(static_cast<Role>(role)), name.c_str(), from, to - from, layer, stalled,
-                  static_cast<unsigned>(launch.workers[worker].processor));
+                  late, static_cast<unsigned>(launch.workers[worker].processor));
     file << line;
     comma = ",\n";
   };
@@ -223,9 +225,10 @@ bool write_perfetto(const Program& program, const Launch& launch, const TraceFla
           return shared_microseconds(launch, worker, origin, clocks_at(launch, worker, times, moment));
         };
         if (times.at[static_cast<size_t>(Moment::kDone)] == 0) continue;
-        event(worker, role, "wait", task.layer, at(Moment::kTaken), at(Moment::kReady), 0);
+        const double us = microseconds_per_clock(launch.workers[worker]);
+        event(worker, role, "wait", task.layer, at(Moment::kTaken), at(Moment::kReady), 0, 0);
         event(worker, role, op_name(static_cast<Op>(task.op)), task.layer, at(Moment::kReady), at(Moment::kDone),
-              times.stalled * microseconds_per_clock(launch.workers[worker]));
+              times.stalled * us, times.late * us);
       }
     }
   }

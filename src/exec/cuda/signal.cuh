@@ -37,6 +37,7 @@ struct Standpoint {
   BOREAS_DEVICE void mark(Moment) const {}
   BOREAS_DEVICE uint32_t stopwatch() const { return 0; }
   BOREAS_DEVICE void got_chunk(uint32_t) const {}
+  BOREAS_DEVICE void passed_late(uint32_t) const {}
   BOREAS_DEVICE void record(const StepParams&) const {}
   BOREAS_DEVICE void record_issue(const StepParams&) const {}
   BOREAS_DEVICE void record_arrivals(const StepParams&) const {}
@@ -66,6 +67,8 @@ struct Standpoint<true, kOneRow> {
     if (first == 0) first = times.at[static_cast<int32_t>(Moment::kGot)];
     times.stalled += times.at[static_cast<int32_t>(Moment::kGot)] - since;
   }
+  // After a task's late barrier, for which it waited from `since` on.
+  BOREAS_DEVICE void passed_late(uint32_t since) const { times.late = stopwatch() - since; }
   BOREAS_DEVICE TaskTimes& place(const StepParams& params) const { return params.task_times[list_first + task]; }
   // By one thread of the role. A producer's task is recorded by two: one that issues and one that sees chunks land.
   BOREAS_DEVICE void record(const StepParams& params) const { place(params) = times; }

@@ -22,7 +22,7 @@ constexpr int32_t kMoments = 6;
 struct alignas(16) TaskTimes {
   uint32_t at[kMoments];  // by Moment; 0: not reached
   uint32_t stalled;       // clocks that the role's first warp waited for chunks
-  uint32_t unused;
+  uint32_t late;          // and for the barrier that is waited for in the body (DownOp::late_barrier)
 };
 static_assert(sizeof(TaskTimes) == 32);
 

@@ -108,11 +108,13 @@ struct Worker {
     }
   }
   BOREAS_DEVICE void wait_late_barrier(const Task& task, int32_t late) const {
+    const uint32_t since = at.stopwatch();
     BOREAS_NO_UNROLL
     for (int32_t i = 0; i < 3; ++i) {
       const BarrierWait wait = task.barrier(i);
       if (wait.id == late) wait_barrier(wait);
     }
+    at.passed_late(since);
   }
   BOREAS_DEVICE void wait_barrier(const BarrierWait& wait) const {
     const int32_t target = tasks.target(wait);
