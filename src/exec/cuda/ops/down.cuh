@@ -9,6 +9,7 @@ namespace boreas::cuda {
 
 template <class C>
 struct Body<C, Op::kDown> {
+  static_assert(C::kHidden >= C::kWorkers, "nobody is without a slice, and so without the late wait");
   static constexpr uint32_t kHeights = kHeightsOfSlices<C::kHidden, C::kWorkers>;
   static constexpr int32_t kTotals = static_cast<int32_t>(ceil_div(C::kHiddenSliceMax * kRowsMax, kConsumerThreads));
   // Of this thread: entry consumer_thread() + k * kConsumerThreads of [own hidden rows][plan rows].
@@ -19,10 +20,8 @@ struct Body<C, Op::kDown> {
     int32_t count = task.arg(DownOp::kCount);
     if (C::even_slice(C::kHidden) > 0) count = C::even_slice(C::kHidden);  // divisions by it are shifts then
     Totals totals = {};
-    if (count > 0) {
-      if (route_slot >= 0) add_experts(w, stream, task, count, route_slot, totals);
-      else add_dense(w, stream, count, totals);
-    }
+    if (route_slot >= 0) add_experts(w, stream, task, count, route_slot, totals);
+    else add_dense(w, stream, count, totals);
     finish(w, task, count, totals);
   }
 
