@@ -14,7 +14,10 @@
 //               instead, whatever a copy of their page brought.
 //   slots       written by one role, announced by an arrival on the slot's mbarrier (release), awaited by its phase's
 //               parity (acquire). The target of a task is a number of arrivals since the kernel began; verify() proved
-//               that a barrier is never a whole parity ahead of a waiter.
+//               that a barrier is never a whole parity ahead of a waiter. Written again, and memory that slots share,
+//               when readers are done: their own slot's mbarrier says so (OUT_PROJ's, for inner over attention), or
+//               their publication: consumers meet at a named barrier before they publish, then one announces it
+//               (release) to the gatherers of its worker, who wait for that (Worker::wait_own_publication).
 //   ring        bulk copies complete on a stage's `full`; consumers order their reads before the next copy with
 //               fence.proxy.async, then arrive on `empty`.
 //

@@ -134,8 +134,8 @@ struct Worker {
     return writer == Role::kRouter ? 1 : writer == Role::kConsumer ? kConsumerWarps : kMessengerWarps;
   }
 
-  // ---- own publications: a hint for gatherers of the same worker, who would only disturb the stream by looking
-  // earlier
+  // ---- own publications, for gatherers of the same worker: they would only disturb the stream by looking earlier, and
+  // may write over what consumers read until then (signal.cuh)
   BOREAS_DEVICE void announce(int32_t hop) { mbarrier_arrive(scratch(&ScratchMap::published) + hop * kBarrierBytes); }
   BOREAS_DEVICE void wait_own_publication(const HopWait& wait) {
     if constexpr (C::kSliced) return;  // words of earlier kernels are there
