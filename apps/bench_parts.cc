@@ -121,7 +121,7 @@ std::vector<DesignPart> design_parts(int32_t batch, int32_t ring_chunks, int32_t
     if (chunks < ring_chunks) without("ring: " + std::to_string(chunks) + " chunks").ring_chunks_max = chunks;
   without("credits: 1 chunk in flight").credits_for(batch).fill(1);
   without("no credits: as many as the ring holds").credits_for(batch).fill(ring_chunks);
-  without("looks at hops at once: poll delays 0").poll_delay_for(batch).fill(0);
+  without("looks at hops at once: poll delays 0").poll_delay.fill(0);
   if (producers > 1) without("one producer warp").producers_max = 1;
   if (batch == 1) without("kernel for any number of rows").one_row_kernel = false;
   return parts;

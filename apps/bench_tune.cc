@@ -39,7 +39,7 @@ class Tuner {
       }
       const bool waits = flags_.setup.arm == CudaArm::kMegakernel;  // for words of other workers
       for (int32_t i = 0; waits && i < kHops; ++i) {
-        uint32_t& delay = tuning_.poll_delay_for(flags_.setup.batch)[static_cast<size_t>(i)];
+        uint32_t& delay = tuning_.poll_delay[static_cast<size_t>(i)];
         RETURN_IF_ERROR(walk(delay, kDelayStep, 0u, kDelayMax));
       }
       std::fprintf(stderr, "round %d: %.1f us\n", round + 1, best_);
@@ -99,7 +99,7 @@ Status run_tune(TuneFlags flags) {
   line["step_us"] = tuner.best();
   const cuda::CudaTuning::Credits& credits = tuning->credits_for(flags.setup.batch);
   line["credits"] = boost::json::array(credits.begin(), credits.end());
-  const cuda::CudaTuning::Delays& delays = tuning->poll_delay_for(flags.setup.batch);
+  const cuda::CudaTuning::Delays& delays = tuning->poll_delay;
   line["poll_delay"] = boost::json::array(delays.begin(), delays.end());
   if (!record_result(line, flags.results_dir)) return Error{"the result was not recorded"};
   return Ok{};

@@ -295,7 +295,7 @@ class DeviceExecutor final : public Executor {
   size_t fill_step(const Launch& launch) {
     const CudaTuning& tuning = options_.live_tuning ? *options_.live_tuning : options_.tuning;
     const size_t shared_bytes = programs_.select(launch.plan.rows, tuning, params_);
-    const CudaTuning::Delays& delays = tuning.poll_delay_for(launch.plan.rows);
+    const CudaTuning::Delays& delays = tuning.poll_delay;
     if (options_.arm == CudaArm::kMegakernel)  // nobody waits for words of a kernel that is done
       std::copy(delays.begin(), delays.end(), params_.poll_delay);
     params_.poll_pause = tuning.poll_pause;

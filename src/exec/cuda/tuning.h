@@ -27,9 +27,6 @@ struct CudaTuning {
   // gained by looking before the others can be done.
   using Delays = std::array<uint32_t, kHops>;
   Delays poll_delay{200, 0, 200, 2000, 2800, 3700, 200, 0, 0};
-  Delays poll_delay_of_many{200, 0, 200, 2000, 2800, 3700, 200, 0, 0};
-  Delays& poll_delay_for(int32_t rows) { return rows < kManyRows ? poll_delay : poll_delay_of_many; }
-  const Delays& poll_delay_for(int32_t rows) const { return rows < kManyRows ? poll_delay : poll_delay_of_many; }
   uint32_t poll_pause = 100;  // clocks between looks; 0 to 500 measured equal
   // Less of the design than there is, to see what it buys (`boreas bench parts`).
   int32_t ring_chunks_max = kStagesMax;       // stages of the ring that are used, at least the smallest ring's
