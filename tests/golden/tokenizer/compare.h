@@ -8,8 +8,7 @@
 
 namespace boreas {
 
-// Two real vocabularies from npm, and pair_vocabulary.h.
-// pairs.
+// Two real vocabularies from npm, and pair_vocabulary.h's.
 enum class TestVocabulary { kCommandR, kQwen3, kNorth };
 
 std::vector<TestVocabulary> test_vocabularies();
