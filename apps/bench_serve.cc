@@ -225,8 +225,7 @@ void declare_all(Command command, ServeBenchFlags& flags) {
       "--all", flags.all,
       "every figure in a row, of a server in this process: first tokens, decode over HTTP beside decode in process, "
       "streams beside a long prompt, sustained mixed load. --prompt-tokens and --output-tokens make it smaller. "
-      "Made-up "
-      "weights of the full shape on a GPU: a goal that is missed fails the command");
+      "Made-up weights of the full shape on a GPU: a goal that is missed fails the command");
   all.excludes(command.flag("--url"));
   std::vector<std::string> names;
   for (const auto& part : kParts) names.push_back(part.first);

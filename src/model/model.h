@@ -60,6 +60,7 @@ struct ModelConfig {
   int32_t kv_width() const { return kv_heads * head_dim; }
   int32_t full_layers() const;
   int32_t sliding_layers() const;
+  int32_t moe_layers() const;  // is_moe()
   bool is_moe(int32_t layer) const { return !layers[static_cast<size_t>(layer)].dense_mlp; }
 };
 

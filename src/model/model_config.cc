@@ -30,6 +30,11 @@ std::string known_families() {
 
 }  // namespace
 
+int32_t ModelConfig::moe_layers() const {
+  return static_cast<int32_t>(
+      std::count_if(layers.begin(), layers.end(), [](const LayerConfig& l) { return !l.dense_mlp; }));
+}
+
 int32_t ModelConfig::full_layers() const { return layer_count() - sliding_layers(); }
 
 int32_t ModelConfig::sliding_layers() const {

@@ -201,7 +201,8 @@ class Verifier {
     current_ = {worker, role, lane.cursor};
     if (lane.cursor == 0) ClockTable::join(clock, launch_clocks_.clock(static_cast<size_t>(step)), clocks_.width());
     const Event event = tick(lane_index);
-    const int32_t late = static_cast<Op>(task.op) == Op::kDown ? DownOp::late_barrier(task) : -1;
+    const int32_t late =
+        static_cast<Op>(task.op) == Op::kDown ? DownOp::late_barrier(task.args[DownOp::kFirstVectors]) : -1;
     reads_.size = writes_.size = 0;
     task_reads(task, reads_);
     task_writes(task, writes_);

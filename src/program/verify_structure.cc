@@ -78,8 +78,7 @@ class StructureCheck {
 
   void check_hop_uses() {
     const int32_t layers = program_.config.layer_count();
-    int32_t routed = 0;
-    for (int32_t layer = 0; layer < layers; ++layer) routed += program_.config.is_moe(layer);
+    const int32_t routed = program_.config.moe_layers();
     const std::array<int32_t, kHops> expected = {layers + 1, routed, layers, layers, layers, layers, 1, 1, 1};
     for (int32_t hop = 0; hop < kHops; ++hop) {
       if (uses(hop) != expected[static_cast<size_t>(hop)])
@@ -138,6 +137,7 @@ class StructureCheck {
 
   // Inner vectors come as one or in two parts, for who writes them and who reads them alike.
   std::string check_inner_parts(const TaskDesc& task, Op op) const {
+    if (op != Op::kGather && op != Op::kDown) return {};
     const int32_t slot = task.args[GatherOp::kSlot];
     const bool gathers_first = op == Op::kGather && slot == static_cast<int32_t>(Slot::kInnerFirst);
     const bool gathers = gathers_first || (op == Op::kGather && slot == static_cast<int32_t>(Slot::kInner));

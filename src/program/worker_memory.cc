@@ -24,9 +24,7 @@ constexpr int32_t kInnerFirstRows = 3;
 }  // namespace
 
 int32_t inner_first_vectors(const ModelConfig& config, int32_t rows) {
-  bool routed = false;
-  for (int32_t layer = 0; layer < config.layer_count(); ++layer) routed = routed || config.is_moe(layer);
-  if (rows < kInnerFirstRows || !routed) return 0;
+  if (rows < kInnerFirstRows || config.moe_layers() == 0) return 0;
   return static_cast<int32_t>(std::min<int64_t>(int64_t{rows} * config.hidden_size / config.expert_width,
                                                 int64_t{rows} * config.experts_per_token - 1));
 }

@@ -51,7 +51,7 @@ BOREAS_DEVICE void run_body(Worker<C>& w, const Task& task, Stream&... stream) {
 template <class C>
 BOREAS_DEVICE int32_t late_barrier(const Task& task) {
   if (C::kOneRow || static_cast<Op>(task.op()) != Op::kDown) return -1;
-  return task.arg(DownOp::kFirstVectors) > 0 ? static_cast<int32_t>(Slot::kInner) : -1;
+  return DownOp::late_barrier(task.arg(DownOp::kFirstVectors));
 }
 
 template <class C>

@@ -21,7 +21,7 @@ StepBytes::StepBytes(const ModelConfig& config)
       experts_(config.experts),
       experts_per_token_(config.experts_per_token) {
   fixed_ = weight_bytes(config);
-  for (int32_t i = 0; i < config.layer_count(); ++i) moe_layers_ += config.is_moe(i);
+  moe_layers_ = config.moe_layers();
   fixed_ -= int64_t{moe_layers_} * config.experts * expert_;
 }
 

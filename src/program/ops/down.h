@@ -14,8 +14,8 @@ struct DownOp {
 
   // The one wait that DOWN leaves to its body, for when it comes to the first vector in slot kInner; it never ends
   // without it. -1: all waits come before it begins.
-  static constexpr int32_t late_barrier(const TaskDesc& task) {
-    return task.args[kFirstVectors] > 0 ? static_cast<int32_t>(Slot::kInner) : -1;
+  static constexpr int32_t late_barrier(int32_t first_vectors) {
+    return first_vectors > 0 ? static_cast<int32_t>(Slot::kInner) : -1;
   }
 
   static void reads([[maybe_unused]] const TaskDesc& task, [[maybe_unused]] AccessList& list) {
