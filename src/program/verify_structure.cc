@@ -117,7 +117,7 @@ class StructureCheck {
   std::string check_slots(const TaskDesc& task, Op op) const {
     if (op == Op::kTopK && !is_route_slot(task.args[TopKOp::kSlot])) return "does not write a route slot";
     if (op == Op::kGather && gathered_hop(task.args[GatherOp::kSlot]) < 0) return "gathers into another's slot";
-    if (const std::string parts = check_inner_parts(task, op); !parts.empty()) return parts;
+    if (std::string parts = check_inner_parts(task, op); !parts.empty()) return parts;
     const int32_t* route_slot = op == Op::kUpGate ? &task.args[UpGateOp::kRouteSlot]
                                 : op == Op::kDown ? &task.args[DownOp::kRouteSlot]
                                                   : nullptr;
