@@ -7,6 +7,7 @@
 #include "bench_decode.h"
 #include "bench_figures.h"
 #include "bench_host.h"
+#include "bench_load.h"
 #include "bench_parts.h"
 #include "bench_prefill.h"
 #include "bench_report.h"
@@ -83,8 +84,8 @@ void add_common(Command app, BenchFlags& flags) {
 }  // namespace
 
 void add_bench_command(Command app, int& exit_code) {
-  const Command bench =
-      app.add_subcommand("bench", "measure decode, prefill, serving, compiling and tokenising; one JSON line each");
+  const Command bench = app.add_subcommand(
+      "bench", "measure decode, prefill, serving, loading, compiling and tokenising; one JSON line each");
   bench.require_subcommand();
   auto flags = std::make_shared<BenchFlags>();
   auto finish = [&exit_code](const Status& status) {
@@ -95,6 +96,7 @@ void add_bench_command(Command app, int& exit_code) {
   add_host_benches(bench, finish);
   add_prefill_bench(bench, finish);
   add_serve_bench(bench, finish);
+  add_load_bench(bench, finish);
   add_tune_bench(bench, finish);
   add_parts_bench(bench, finish);
   add_report_bench(bench, finish);

@@ -187,7 +187,7 @@ Result<LoadedWeights> make_dummy_weights(const ModelConfig& config, const LoadPr
   uint64_t buffer_bytes = 0;
   for (const WeightKey& key : keys) buffer_bytes += rounded_up(tensor_bytes(config, key.role));
   ASSIGN_OR_RETURN(const std::shared_ptr<void> buffer, allocate(buffer_bytes));
-  LoadedWeights weights{WeightTable(config), {buffer}};
+  LoadedWeights weights{WeightTable(config), {}, {buffer}};
   std::vector<Piece> pieces;
   auto* at = static_cast<uint8_t*>(buffer.get());
   for (const WeightKey& key : keys) {

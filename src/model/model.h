@@ -5,6 +5,7 @@
 // after load.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -140,6 +141,8 @@ struct LoadOptions {
   DummyValues dummy_values = DummyValues::kOnHost;
 };
 
+class SafetensorsFile;
+
 // A loaded checkpoint. Weights are mapped files (touched on first use) or, for dummy weights, memory of its own.
 class Model {
  public:
@@ -147,6 +150,13 @@ class Model {
   const WeightTable& weights() const { return weights_; }
   const std::string& directory() const { return directory_; }  // empty for a bare shape
   bool is_dummy() const { return is_dummy_; }
+
+  // Bytes of a weight from `first` on, `to.size()` of them: read from the file if that is where they lie, as fast as it
+  // can be read and without mapping its pages. Error: the file was cut since it was opened, or its disk fails. Any
+  // thread.
+  Status read_weight(const TensorView& weight, size_t first, std::span<std::byte> to) const;
+  // This weight will be read soon. Any thread.
+  void expect_weight(const TensorView& weight) const;
 
  private:
   friend Result<std::shared_ptr<const Model>> load_model(const std::string& directory, const LoadOptions& options);
@@ -157,7 +167,8 @@ class Model {
   WeightTable weights_;
   std::string directory_;
   bool is_dummy_ = false;
-  std::vector<std::shared_ptr<const void>> storage_;  // mapped files or buffers
+  std::vector<std::shared_ptr<const SafetensorsFile>> files_;
+  std::vector<std::shared_ptr<const void>> buffers_;
 };
 
 // A Hub id ("org/name") resolves in the local Hugging Face cache (HF_HOME, HF_HUB_CACHE, ~/.cache/huggingface/hub; main

@@ -2,12 +2,14 @@
 // header is checked when the file is opened, against the file's size too, so a view handed out later is always inside
 // the mapping. Used by weight_loader.cc, tests and the fuzz target. Format: huggingface/safetensors README.
 //
-// A mapped file must not be truncated while it is in use: reading past its new end is a bus error that no reader can
-// prevent. The Hub cache never rewrites files in place.
+// A file must not be truncated while its mapping is in use: touching what lies past its new end is a bus error that
+// nobody can prevent. The Hub cache never rewrites files in place. read() does not touch the mapping.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -57,9 +59,18 @@ class SafetensorsFile {
   std::span<const uint8_t> bytes(const SafetensorsEntry& entry) const;
   uint64_t file_bytes() const { return file_bytes_; }
 
+  // Where in the file an address of the mapping lies, if it is one.
+  std::optional<uint64_t> offset_of(const void* address) const;
+  // The file's bytes from `offset` on, all of them: faster than through the mapping, page by page, and a file that was
+  // cut meanwhile or a disk that fails is an Error. Any thread.
+  Status read(uint64_t offset, std::span<std::byte> to) const;
+  // These bytes will be read soon. Any thread.
+  void expect(uint64_t offset, uint64_t bytes) const;
+
  private:
   SafetensorsFile() = default;
   std::string path_;
+  int file_ = -1;
   SafetensorsHeader header_;
   const uint8_t* mapping_ = nullptr;  // [file_bytes_], read only
   uint64_t file_bytes_ = 0;

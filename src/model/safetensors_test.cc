@@ -173,6 +173,38 @@ TEST(Safetensors, ATruncatedFileIsSeenBeforeItIsRead) {
 }
 
 // Any byte of a good header changed, any cut: an error or a header whose ranges lie inside the file.
+TEST(Safetensors, BytesAreReadFromTheFile) {
+  const TempDirectory directory;
+  const std::string path = directory / "model.safetensors";
+  write_safetensors(path, {{"a", {2}, "\x01\x02\x03\x04"}, {"b", {3}, "abcdef"}});
+  const auto file = SafetensorsFile::open(path);
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  const std::span<const uint8_t> b = (*file)->bytes((*file)->entries()[1]);
+  const auto offset = (*file)->offset_of(b.data() + 1);
+  ASSERT_TRUE(offset.has_value());
+  EXPECT_EQ(*offset, (*file)->file_bytes() - 5);
+  EXPECT_FALSE((*file)->offset_of(b.data() + b.size()).has_value());
+  EXPECT_FALSE((*file)->offset_of(b.data() - *offset - 2).has_value());
+  std::vector<std::byte> bytes(5);
+  (*file)->expect(*offset, 5);
+  ASSERT_TRUE((*file)->read(*offset, bytes).ok());
+  EXPECT_EQ(std::memcmp(bytes.data(), "bcdef", 5), 0);
+}
+
+TEST(Safetensors, AFileThatIsCutWhileOpenIsAnErrorOfRead) {
+  const TempDirectory directory;
+  const std::string path = directory / "model.safetensors";
+  write_safetensors(path, {{"a", {64, 64}, ""}});
+  const auto file = SafetensorsFile::open(path);
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  const uint64_t whole = (*file)->file_bytes();
+  std::filesystem::resize_file(path, whole - 100);
+  std::vector<std::byte> bytes(200);
+  EXPECT_EQ((*file)->read(whole - 200, bytes).error().message, path + " ends at byte " + std::to_string(whole - 100) +
+                                                                   "; it had " + std::to_string(whole) +
+                                                                   " bytes when it was opened");
+}
+
 TEST(Safetensors, RandomDamageNeverEscapesTheFile) {
   const uint64_t seed = 20240917;
   RecordProperty("seed", std::to_string(seed));

@@ -28,11 +28,11 @@ bool is_norm_role(WeightRole role) { return role == WeightRole::kInputNorm || ro
 class Loader {
  public:
   Loader(const ModelConfig& config, const Family& family)
-      : config_(config), family_(family), weights_{WeightTable(config), {}} {}
+      : config_(config), family_(family), weights_{WeightTable(config), {}, {}} {}
 
   // Every entry of one file; `files` says which file of the index each tensor must be in.
   Status add_file(const std::shared_ptr<const SafetensorsFile>& file, size_t file_index, const WeightFiles& files) {
-    weights_.storage.push_back(file);
+    weights_.files.push_back(file);
     for (const SafetensorsEntry& entry : file->entries()) {
       if (!files.index.empty()) {
         const auto found = files.index.find(entry.name);
@@ -167,7 +167,7 @@ class Loader {
     if (reinterpret_cast<uintptr_t>(bytes.data()) % alignof(bf16) == 0) return bytes.data();
     const auto copy = std::make_shared<std::vector<bf16>>((bytes.size() + 1) / sizeof(bf16));
     std::memcpy(copy->data(), bytes.data(), bytes.size());
-    weights_.storage.push_back(copy);
+    weights_.buffers.push_back(copy);
     return reinterpret_cast<const uint8_t*>(copy->data());
   }
 

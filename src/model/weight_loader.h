@@ -11,10 +11,11 @@
 
 namespace boreas {
 
-// A complete table and what keeps its memory alive (mapped files, buffers).
+// A complete table and what keeps its memory alive.
 struct LoadedWeights {
   WeightTable table;
-  std::vector<std::shared_ptr<const void>> storage;
+  std::vector<std::shared_ptr<const SafetensorsFile>> files;
+  std::vector<std::shared_ptr<const void>> buffers;
 };
 
 // Every weight of `config` exactly once, with the right shape, in BF16, and no tensor that is not understood; anything

@@ -59,9 +59,9 @@ class ProbeDevice final : public cuda::Device {
     return inner_->copy_within(to, from, bytes);
   }
   Status fill_zero(std::byte* to, size_t bytes) override { return inner_->fill_zero(to, bytes); }
-  Status scatter_rows(std::byte* base, std::span<const cuda::RowPlace> places, int32_t columns,
-                      std::span<const std::byte> tensor) override {
-    return inner_->scatter_rows(base, places, columns, tensor);
+  Result<std::span<std::byte>> begin_stage() override { return inner_->begin_stage(); }
+  Status scatter_stage(size_t bytes, std::span<const cuda::StagedRows> tensors) override {
+    return inner_->scatter_stage(bytes, tensors);
   }
   Status scatter_dummy(std::byte* base, std::span<const cuda::RowPlace> places, int32_t columns,
                        const std::string& tensor_name, int32_t exponent) override {

@@ -151,27 +151,38 @@ class CudaDevice final : public Device {
     return Ok{};
   }
 
-  Status scatter_rows(std::byte* base, std::span<const RowPlace> places, int32_t columns,
-                      std::span<const std::byte> tensor) override {
-    const size_t row_bytes = static_cast<size_t>(columns) * 2;
-    CHECK(tensor.size() == places.size() * row_bytes);
-    return in_pieces(
-        places, row_bytes, [&](const RowPlace* device_places, size_t first, size_t rows, Staging::Piece piece) {
-          std::memcpy(piece.host, tensor.data() + first * row_bytes, rows * row_bytes);
-          const cudaError_t error =
-              cudaMemcpyAsync(piece.device, piece.host, rows * row_bytes, cudaMemcpyHostToDevice, stream_);
-          if (error != cudaSuccess) return error;
-          return launch_scatter(base, device_places, static_cast<int32_t>(rows), columns, piece.device, stream_);
-        });
+  Result<std::span<std::byte>> begin_stage() override {
+    bind();
+    RETURN_IF_CUDA_ERROR(staging_.take(Staging::kHalfBytes, stream_, stage_));
+    return std::span<std::byte>(stage_.host, stage_.bytes);
+  }
+  Status scatter_stage(size_t bytes, std::span<const StagedRows> tensors) override {
+    bind();
+    CHECK(bytes <= stage_.bytes);
+    RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(stage_.device, stage_.host, bytes, cudaMemcpyHostToDevice, stream_));
+    for (const StagedRows& rows : tensors) {
+      RETURN_IF_CUDA_ERROR(launch_scatter(rows.base, reinterpret_cast<const RowPlace*>(stage_.device + rows.places),
+                                          rows.rows, rows.columns, stage_.device + rows.values, stream_));
+    }
+    return Ok{};
   }
 
   Status scatter_dummy(std::byte* base, std::span<const RowPlace> places, int32_t columns,
                        const std::string& tensor_name, int32_t exponent) override {
     const uint64_t hash = fnv1a_64(tensor_name.data(), tensor_name.size());
-    return in_pieces(places, 0, [&](const RowPlace* device_places, size_t first, size_t rows, Staging::Piece) {
-      return launch_dummy(base, device_places, static_cast<int32_t>(first), static_cast<int32_t>(rows), columns, hash,
-                          exponent, stream_);
-    });
+    bind();
+    constexpr size_t kRowsMax = Staging::kHalfBytes / sizeof(RowPlace);
+    for (size_t first = 0; first < places.size(); first += kRowsMax) {
+      const std::span<const RowPlace> some = places.subspan(first, std::min(kRowsMax, places.size() - first));
+      Staging::Piece piece;
+      RETURN_IF_CUDA_ERROR(staging_.take(some.size_bytes(), stream_, piece));
+      std::memcpy(piece.host, some.data(), some.size_bytes());
+      RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(piece.device, piece.host, piece.bytes, cudaMemcpyHostToDevice, stream_));
+      RETURN_IF_CUDA_ERROR(launch_dummy(base, reinterpret_cast<const RowPlace*>(piece.device),
+                                        static_cast<int32_t>(first), static_cast<int32_t>(some.size()), columns, hash,
+                                        exponent, stream_));
+    }
+    return Ok{};
   }
 
   Status keep_cached(const DeviceMemory& memory) override {
@@ -333,27 +344,6 @@ class CudaDevice final : public Device {
     return Ok{};
   }
 
-  // Calls work(device copy of the places, first row, rows, piece of rows * row_bytes) for runs of rows that fit the
-  // staging memory together with their places.
-  template <class Work>
-  Status in_pieces(std::span<const RowPlace> places, size_t row_bytes, const Work& work) {
-    bind();
-    const size_t each = row_bytes + sizeof(RowPlace);
-    const size_t rows_most = (Staging::kHalfBytes - 2 * Staging::kAlign) / each;
-    for (size_t first = 0; first < places.size(); first += rows_most) {
-      const size_t rows = std::min(rows_most, places.size() - first);
-      // One piece for both, so that a change of halves cannot come between them.
-      const size_t place_bytes = (rows * sizeof(RowPlace) + Staging::kAlign - 1) / Staging::kAlign * Staging::kAlign;
-      Staging::Piece piece;
-      RETURN_IF_CUDA_ERROR(staging_.take(place_bytes + rows * row_bytes, stream_, piece));
-      std::memcpy(piece.host, places.data() + first, rows * sizeof(RowPlace));
-      RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(piece.device, piece.host, place_bytes, cudaMemcpyHostToDevice, stream_));
-      const Staging::Piece rest{piece.host + place_bytes, piece.device + place_bytes, rows * row_bytes};
-      RETURN_IF_CUDA_ERROR(work(reinterpret_cast<const RowPlace*>(piece.device), first, rows, rest));
-    }
-    return Ok{};
-  }
-
   // Looks until it is done: a blocking wait would cost the wake-up of this thread in every step.
   template <class Query>
   Status poll(std::chrono::nanoseconds limit, const Query& query) const {
@@ -372,6 +362,7 @@ class CudaDevice final : public Device {
   cudaStream_t stream_ = nullptr;
   cudaEvent_t events_[kEventsMax] = {};
   Staging staging_;
+  Staging::Piece stage_;  // of begin_stage()
   StepGraphs graphs_;
   cudaAccessPolicyWindow window_{};  // of keep_cached(); kernels in graphs are told one by one
   std::vector<void*> device_memory_, host_memory_;

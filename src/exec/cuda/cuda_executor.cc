@@ -47,6 +47,8 @@ Result<GpuReadBandwidth> measure_gpu_read_bandwidth(int32_t, int64_t) {
   return Error{"this build has no GPU support", "device"};
 }
 
+Result<double> measure_gpu_copy_bandwidth(int32_t) { return Error{"this build has no GPU support", "device"}; }
+
 Result<std::unique_ptr<Executor>> make_cuda_executor(const std::shared_ptr<const Model>&, const CudaExecutorOptions&) {
   return Error{"this build has no GPU support; use --device cpu", "device"};
 }

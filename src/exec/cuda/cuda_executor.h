@@ -71,6 +71,10 @@ struct GpuReadBandwidth {
 // GPU, too little free memory.
 Result<GpuReadBandwidth> measure_gpu_read_bandwidth(int32_t device_index, int64_t bytes);
 
+// How fast a GPU takes pinned host memory, GB/s (1e9): the yardstick beside loading. The best of several copies. Error:
+// as above.
+Result<double> measure_gpu_copy_bandwidth(int32_t device_index);
+
 // Error: no CUDA in this build, no usable GPU (driver too old, not Hopper, busy, out of memory), no kernel for the
 // model's shape, or an option out of range. steps_in_flight_max is 2; submit() enqueues and returns, unless the plan
 // depends on a token that the host has yet to draw, or has more rows than launches may be in flight: then it waits for

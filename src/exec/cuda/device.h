@@ -28,6 +28,15 @@ struct DeviceMemory {
   size_t bytes = 0;
 };
 
+// Some rows of a tensor in a stage: row-major bf16, and a RowPlace for each row. Row r goes to base + places[r].offset,
+// its pairs of columns to where pair_offset() says (weight_layout.h).
+struct StagedRows {
+  std::byte* base = nullptr;      // of the device
+  size_t values = 0, places = 0;  // bytes from the stage's begin, multiples of kStageAlign
+  int32_t rows = 0, columns = 0;  // columns: a multiple of 32
+};
+constexpr size_t kStageAlign = 16;
+
 constexpr int32_t kEventsMax = 64;
 
 class Device {
@@ -50,12 +59,13 @@ class Device {
   virtual Status copy_within(std::byte* to, const std::byte* from, size_t bytes) = 0;
   virtual Status fill_zero(std::byte* to, size_t bytes) = 0;
 
-  // Spreads a row-major [places.size(), columns] bf16 tensor over the re-laid weights: row r begins at base +
-  // places[r].offset, its pairs of columns lie where pair_offset() says (weight_layout.h).
-  // `tensor` may be unaligned and may be reused when the call returns.
-  virtual Status scatter_rows(std::byte* base, std::span<const RowPlace> places, int32_t columns,
-                              std::span<const std::byte> tensor) = 0;
-  // The same for a dummy weight (model/dummy_weights.h), generated on the device. exponent: dummy_exponent(role).
+  // A stage: host memory that the caller fills, at any rate 256 KB of it, for scatter_stage(). There are two, in turn:
+  // waits until what came from the one before last has arrived.
+  virtual Result<std::span<std::byte>> begin_stage() = 0;
+  // Brings the stage's first `bytes` to the device and spreads tensors from there over the re-laid weights.
+  virtual Status scatter_stage(size_t bytes, std::span<const StagedRows> tensors) = 0;
+  // Spreads a dummy weight of [places.size(), columns] (model/dummy_weights.h), generated on the device. exponent:
+  // dummy_exponent(role).
   virtual Status scatter_dummy(std::byte* base, std::span<const RowPlace> places, int32_t columns,
                                const std::string& tensor_name, int32_t exponent) = 0;
 

@@ -105,14 +105,26 @@ class HostDevice final : public Device {
     });
   }
 
-  Status scatter_rows(std::byte* base, std::span<const RowPlace> places, int32_t columns,
-                      std::span<const std::byte> tensor) override {
-    CHECK(tensor.size() == places.size() * static_cast<size_t>(columns) * 2);
-    for (size_t row = 0; row < places.size(); ++row)
-      for (int32_t pair = 0; pair < columns / 2; ++pair)
-        std::memcpy(base + pair_offset(places[row], pair),
-                    tensor.data() + (row * static_cast<size_t>(columns) / 2 + static_cast<size_t>(pair)) * 4, 4);
-    return Ok{};
+  Result<std::span<std::byte>> begin_stage() override {
+    if (log_->hangs && !queue_.empty()) return hung(kSynchronizeMax).error();
+    // No more than what was enqueued before the last stage began.
+    while (done_ < stage_begun_) RETURN_IF_ERROR(do_oldest());
+    stage_begun_ = enqueued_;
+    stage_ ^= 1;
+    stages_[stage_].assign(kStageBytes, std::byte{0xee});
+    return std::span<std::byte>(stages_[stage_]);
+  }
+  Status scatter_stage(size_t bytes, std::span<const StagedRows> tensors) override {
+    CHECK(bytes <= kStageBytes);
+    const std::byte* stage = stages_[stage_].data();
+    return enqueue([stage, tensors = std::vector<StagedRows>(tensors.begin(), tensors.end())] {
+      for (const StagedRows& rows : tensors) {
+        CHECK(rows.values % kStageAlign == 0 && rows.places % kStageAlign == 0);
+        scatter(rows.base, {reinterpret_cast<const RowPlace*>(stage + rows.places), static_cast<size_t>(rows.rows)},
+                rows.columns, stage + rows.values);
+      }
+      return Status(Ok{});
+    });
   }
   Status scatter_dummy(std::byte* base, std::span<const RowPlace> places, int32_t columns,
                        const std::string& tensor_name, int32_t exponent) override {
@@ -123,7 +135,8 @@ class HostDevice final : public Device {
       for (size_t pair = 0; pair < kDummyBlock / 2; ++pair)
         pairs[i + pair] = dummy_pair(exponent, words[pair / 2], static_cast<int32_t>(pair % 2));
     }
-    return scatter_rows(base, places, columns, std::as_bytes(std::span(pairs)));
+    scatter(base, places, columns, std::as_bytes(std::span(pairs)).data());
+    return Ok{};
   }
 
   Status keep_cached(const DeviceMemory& memory) override {
@@ -193,6 +206,14 @@ class HostDevice final : public Device {
 
  private:
   using Work = std::function<Status()>;
+  static constexpr size_t kStageBytes = size_t{256} << 10;
+
+  static void scatter(std::byte* base, std::span<const RowPlace> places, int32_t columns, const std::byte* tensor) {
+    for (size_t row = 0; row < places.size(); ++row)
+      for (int32_t pair = 0; pair < columns / 2; ++pair)
+        std::memcpy(base + pair_offset(places[row], pair),
+                    tensor + (row * static_cast<size_t>(columns) / 2 + static_cast<size_t>(pair)) * 4, 4);
+  }
 
   DeviceMemory take(size_t bytes, const std::string& what) {
     constexpr size_t kAlign = 1024;
@@ -212,6 +233,7 @@ class HostDevice final : public Device {
   Status enqueue(Work work) {
     if (!fault_.empty()) return Error{fault_};
     queue_.push_back(std::move(work));
+    ++enqueued_;
     return options_.deferred ? Status(Ok{}) : synchronize();
   }
   Status do_oldest() {
@@ -220,6 +242,7 @@ class HostDevice final : public Device {
     CHECK(!queue_.empty());
     const Work work = std::move(queue_.front());
     queue_.pop_front();
+    ++done_;
     const Status status = work();
     if (!status.ok()) fault_ = status.error().message;
     return status;
@@ -231,6 +254,9 @@ class HostDevice final : public Device {
   int64_t memory_free_;
   std::vector<std::unique_ptr<std::byte, decltype(&std::free)>> blocks_;
   std::deque<Work> queue_;
+  int64_t enqueued_ = 0, done_ = 0, stage_begun_ = 0;  // works; how many there were when the last stage began
+  std::vector<std::byte> stages_[2];
+  int stage_ = 0;
   int64_t recorded_[kEventsMax] = {}, happened_[kEventsMax] = {};
   std::string fault_;
 };

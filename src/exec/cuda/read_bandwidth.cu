@@ -1,9 +1,10 @@
-// measure_gpu_read_bandwidth() of cuda_executor.h. Two ways to read a large region once: plain 16-byte loads, and bulk
-// copies into shared memory with several in flight on every SM, as the megakernel reads. What is read is added up and
-// stored, so that nothing is left out.
+// The yardsticks of cuda_executor.h. Two ways to read a large region once: plain 16-byte loads, and bulk copies into
+// shared memory with several in flight on every SM, as the megakernel reads. What is read is added up and stored, so
+// that nothing is left out.
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "exec/cuda/cuda_executor.h"
 #include "exec/cuda/ptx.cuh"
@@ -91,6 +92,11 @@ struct Region {
   uint32_t* sums = nullptr;
 };
 
+struct PinnedMemory {
+  ~PinnedMemory() { cudaFreeHost(data); }
+  void* data = nullptr;
+};
+
 template <class Launch>
 Status best_of(const char* pattern, int64_t bytes, const Launch& launch, GpuReadBandwidth& best) {
   cudaEvent_t begin, end;
@@ -142,6 +148,21 @@ Result<GpuReadBandwidth> measure_gpu_read_bandwidth(int32_t device_index, int64_
     RETURN_IF_ERROR(best_of(pattern.name, bytes, launch, best));
   }
   return best;
+}
+
+Result<double> measure_gpu_copy_bandwidth(int32_t device_index) {
+  RETURN_IF_CUDA_ERROR(cudaSetDevice(device_index));
+  constexpr size_t kBytes = size_t{256} << 20;
+  Region region;
+  PinnedMemory host;
+  RETURN_IF_CUDA_ERROR(cudaMalloc(&region.data, kBytes));
+  RETURN_IF_CUDA_ERROR(cudaMallocHost(&host.data, kBytes));
+  std::memset(host.data, 0x5a, kBytes);
+  GpuReadBandwidth best;
+  RETURN_IF_ERROR(best_of(
+      "copy", static_cast<int64_t>(kBytes),
+      [&] { cudaMemcpyAsync(region.data, host.data, kBytes, cudaMemcpyHostToDevice); }, best));
+  return best.gb_s;
 }
 
 }  // namespace boreas

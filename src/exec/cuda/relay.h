@@ -10,8 +10,7 @@
 
 namespace boreas::cuda {
 
-// Device::scatter_rows for `rows` rows of the tensor; all pointers are device memory, tensor and base aligned to 16.
-// columns: a multiple of 32.
+// StagedRows; all pointers are device memory, tensor and base aligned to 16. columns: a multiple of 32.
 cudaError_t launch_scatter(std::byte* base, const RowPlace* places, int32_t rows, int32_t columns,
                            const std::byte* tensor, cudaStream_t stream);
 // Device::scatter_dummy for rows [first_row, first_row + rows) of a tensor; `places` is that of first_row.
