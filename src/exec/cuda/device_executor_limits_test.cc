@@ -61,6 +61,11 @@ TEST(Fault, SaysWhoWaitedForWhat) {
   fault.what = kWaitBarrier;
   fault.hop_or_barrier = static_cast<int32_t>(Slot::kNormed);
   EXPECT_NE(describe(fault).find("barrier 0 (slot normed)"), std::string::npos);
+  fault.what = kWaitChunkFull;
+  fault.hop_or_barrier = 4711;  // no stage: the chunk's number
+  EXPECT_NE(describe(fault).find("chunk 4711 of the stream to land"), std::string::npos);
+  fault.what = kWaitChunkEmpty;
+  EXPECT_NE(describe(fault).find("room in the ring for chunk 4711"), std::string::npos);
   fault.what = kWaitCredit;
   EXPECT_NE(describe(fault).find("credit"), std::string::npos);
   fault.complete = 0;

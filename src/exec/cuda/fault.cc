@@ -21,9 +21,9 @@ std::string what_text(const FaultRecord& fault) {
     case kWaitHop:
       return "hop " + std::string(hop_name(fault.hop_or_barrier));
     case kWaitChunkFull:
-      return "stage " + std::to_string(fault.hop_or_barrier) + " of the ring to be full";
+      return "chunk " + std::to_string(fault.hop_or_barrier) + " of the stream to land";
     case kWaitChunkEmpty:
-      return "stage " + std::to_string(fault.hop_or_barrier) + " of the ring to be empty";
+      return "room in the ring for chunk " + std::to_string(fault.hop_or_barrier) + " of the stream";
     case kWaitCredit:
       return "a credit of the ring";
     case kWaitPublication:

@@ -28,8 +28,8 @@ static_assert(sizeof(Word) == 16);
 struct FaultRecord {
   uint32_t claimed, complete;
   int32_t worker, role, warp, task, op, layer;
-  int32_t what;  // WaitKind
-  int32_t hop_or_barrier;
+  int32_t what;            // WaitKind
+  int32_t hop_or_barrier;  // of a chunk its number, of a credit the stream (LoadOp)
   uint32_t wanted, seen;
 };
 enum WaitKind : int32_t { kWaitBarrier, kWaitHop, kWaitChunkFull, kWaitChunkEmpty, kWaitCredit, kWaitPublication };
