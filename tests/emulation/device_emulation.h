@@ -278,6 +278,7 @@ inline void store_release_system(uint32_t* to, uint32_t value) {
   *to = value;
   ++emulation::events;
 }
+inline uint32_t load_acquire_system(const uint32_t* from) { return *from; }
 
 // ---- within a warp
 inline uint32_t shuffle(uint32_t value, int32_t lane, Where where = Where::here()) {

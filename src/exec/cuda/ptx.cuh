@@ -257,6 +257,11 @@ BOREAS_DEVICE bool claim(uint32_t* word) { return atomicCAS_system(word, 0u, 1u)
 BOREAS_DEVICE void store_release_system(uint32_t* to, uint32_t value) {
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
 }
+BOREAS_DEVICE uint32_t load_acquire_system(const uint32_t* from) {
+  uint32_t value;
+  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+  return value;
+}
 
 // ---- within a warp; every lane takes part
 BOREAS_DEVICE uint32_t shuffle(uint32_t value, int32_t lane) { return __shfl_sync(~0u, value, lane); }

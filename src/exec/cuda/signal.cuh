@@ -110,7 +110,9 @@ BOREAS_DEVICE void stagger(const StepParams& params) {
   if (draw % 4 == 0) pause_clocks(draw >> 2);  // up to 65,536 clocks
 }
 
-// Fills the fault record and stops the kernel. Out of line: it is named at every wait.
+// Fills the fault record and stops the kernel. Out of line: it is named at every wait. Whoever comes second, perhaps a
+// lane of the same warp, gives the first some time, or it could stop the kernel in the middle of the record.
+constexpr uint32_t kRecordTime = 2048;  // in kCoarseClocks: a millisecond, a thousand times what it takes
 BOREAS_DEVICE_COLD void fail_wait(const StepParams& params, int32_t role, int32_t task_index, int32_t what,
                                   int32_t where, uint32_t wanted, uint32_t seen) {
   FaultRecord* fault = params.fault;
@@ -130,6 +132,9 @@ BOREAS_DEVICE_COLD void fail_wait(const StepParams& params, int32_t role, int32_
     fault->wanted = wanted;
     fault->seen = seen;
     store_release_system(&fault->complete, 1);
+  } else {
+    const uint32_t begin = clock_coarse();
+    while (load_acquire_system(&fault->complete) == 0 && clock_coarse() - begin < kRecordTime) spin_hint();
   }
   fence_system();
   stop_kernel();
