@@ -21,7 +21,8 @@
 //   ring        bulk copies complete on a stage's `full`; consumers order their reads before the next copy with
 //               fence.proxy.async, then arrive on `empty`.
 //
-// Every wait has a deadline; the first one that passes it fills the fault record and stops the kernel.
+// Every wait for words, mbarriers and credits has a deadline; the first one that passes it fills the fault record and
+// stops the kernel. Named barriers have none: who is missing there stands in one of the others.
 #pragma once
 
 #include "exec/cuda/ptx.cuh"

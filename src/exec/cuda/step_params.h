@@ -144,7 +144,7 @@ struct StepParams {
   RowPlan row[kRowsMax];
   float rope[kRowsMax][kHeadDim / 2][2];  // cosine and sine of each pair
   // ---- of the machine
-  uint32_t deadline;           // of any one wait, in kCoarseClocks
+  uint32_t deadline;           // of a wait for a hop, in kCoarseClocks; other waits have four times that
   uint32_t poll_delay[kHops];  // clocks between the own publication and the first look, tuned
   uint32_t poll_pause;         // between looks
   // ---- for traces; null: off
