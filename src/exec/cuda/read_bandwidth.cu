@@ -105,6 +105,7 @@ Status best_of(const char* pattern, int64_t bytes, const Launch& launch, GpuRead
   for (int32_t pass = 0; pass < kPasses; ++pass) {
     RETURN_IF_CUDA_ERROR(cudaEventRecord(begin));
     launch();
+    RETURN_IF_CUDA_ERROR(cudaGetLastError());  // else what did not run would be measured, as very fast
     RETURN_IF_CUDA_ERROR(cudaEventRecord(end));
     RETURN_IF_CUDA_ERROR(cudaEventSynchronize(end));
     float milliseconds = 0;
