@@ -204,7 +204,9 @@ Result<std::unique_ptr<PrefillProducts>> PrefillProducts::make(const ModelConfig
   }
   const size_t bytes = tiles.size() * sizeof(GemmTile);
   RETURN_IF_CUDA_ERROR(cudaMalloc(&state->tables, bytes));
+  // The copy may come back before it has arrived, and a non-blocking stream does not wait for it.
   RETURN_IF_CUDA_ERROR(cudaMemcpy(state->tables, tiles.data(), bytes, cudaMemcpyHostToDevice));
+  RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(cudaStreamLegacy));
   for (size_t i = 0; i < first.size(); ++i) state->matrices[i].tiles = state->tables + first[i];
   return std::unique_ptr<PrefillProducts>(new PrefillProducts(std::move(state)));
 }
