@@ -110,8 +110,9 @@ BOREAS_DEVICE void run_producer(Worker<C>& w, int32_t index) {
   }
 }
 
-// Counts landed chunks in order (pipeline.h, rule 2). Counts only what has been issued, so it waits for what producers
-// wait.
+// Counts landed chunks in order (pipeline.h, rule 2). Of what producers wait for it waits for routes alone, which say
+// how many chunks there are. verify() knows nothing of this warp: that no barrier is a parity ahead of it rests on
+// credits, of which there must be fewer than chunks in two layers.
 template <class C>
 BOREAS_DEVICE void run_arrivals(Worker<C>& w) {
   using Load = Body<C, Op::kLoad>;
@@ -123,7 +124,7 @@ BOREAS_DEVICE void run_arrivals(Worker<C>& w) {
     w.at.begin_task(task.index);
     if (static_cast<Op>(task.op()) != Op::kLoad) continue;
     if constexpr (C::kSliced) wait_for_route(w, task);
-    w.wait_barriers(task);
+    if (task.arg(LoadOp::kRouteSlot) >= 0) w.wait_barriers(task);
     w.at.mark(Moment::kReady);
     chunks += Load::item_of(w, task).chunks();
     if (w.lane() == 0) {
