@@ -377,4 +377,14 @@ Result<std::unique_ptr<Device>> make_cuda_device(int32_t index, std::span<const 
   return std::unique_ptr<Device>(std::move(device));
 }
 
+double memory_bytes_per_s(int32_t index) {
+  int kilohertz = 0, bits = 0;
+  if (cudaDeviceGetAttribute(&kilohertz, cudaDevAttrMemoryClockRate, index) != cudaSuccess ||
+      cudaDeviceGetAttribute(&bits, cudaDevAttrGlobalMemoryBusWidth, index) != cudaSuccess) {
+    cudaGetLastError();
+    return 0;
+  }
+  return 2.0 * kilohertz * 1e3 * bits / 8;  // two transfers a clock
+}
+
 }  // namespace boreas::cuda

@@ -17,4 +17,7 @@ namespace boreas::cuda {
 Result<std::unique_ptr<Device>> make_cuda_device(int32_t index,
                                                  std::span<const MegakernelEntry> kernels = megakernels());
 
+// Bytes a second of the GPU's memory by its clock and width, as on its data sheet to 3 %; 0: the driver does not say.
+double memory_bytes_per_s(int32_t index);
+
 }  // namespace boreas::cuda

@@ -29,9 +29,12 @@ bool has_kernel_for(const ModelConfig& config) {
 Result<std::unique_ptr<Executor>> make_cuda_executor(const std::shared_ptr<const Model>& model,
                                                      const CudaExecutorOptions& options) {
   ASSIGN_OR_RETURN(std::unique_ptr<cuda::Device> device, cuda::make_cuda_device(options.device_index));
-  DeviceSpec spec = h200_spec();  // any Hopper: blocks have as much shared memory, the device has checked it
+  DeviceSpec spec = h200_spec();  // of any Hopper the blocks have as much shared memory, the device has checked it
   spec.name = device->name();
   spec.workers = workers_for_sms(device->processors());
+  constexpr double kSlowest = 2.0e12, kFastest = 5.0e12;  // H100 PCIe; an H200 is told to have 4.9
+  const double bytes_per_s = cuda::memory_bytes_per_s(options.device_index);
+  spec.read_bytes_per_s = bytes_per_s > 0 && bytes_per_s <= kFastest ? bytes_per_s : kSlowest;
   return cuda::make_device_executor(std::move(device), spec, cuda::compiled_shapes(), model, options);
 }
 

@@ -1,6 +1,6 @@
 // How long anybody waits for a launch before it is taken for hung: the kernel's waits (StepParams::deadline) and the
-// host's for the device (Device::wait). All follow from predicted times, which take the data sheet's bandwidth and
-// arithmetic for granted, times 20, at least 100 ms, times a scale that sanitizers raise.
+// host's for the device (Device::wait). All follow from predicted times, which take the memory's bandwidth by its clock
+// and width and the data sheet's arithmetic for granted, times 20, at least 100 ms, times a scale for sanitizers.
 //
 //   who waits              for how long                      North on an H200, a launch of
 //                                                            1 row at 8K   8 rows at 256K  8 rows at 387K
