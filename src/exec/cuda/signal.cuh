@@ -59,8 +59,10 @@ struct Standpoint<true, kOneRow> {
   }
   BOREAS_DEVICE void begin_task(int32_t index) {
     task = index;
+    const uint32_t before = times.at[static_cast<int32_t>(Moment::kDone)];  // a look at the clock is not free
     times = TaskTimes{};
-    mark(Moment::kTaken);
+    if (before != 0) times.at[static_cast<int32_t>(Moment::kTaken)] = before;
+    else mark(Moment::kTaken);
   }
   BOREAS_DEVICE void mark(Moment moment) const { times.at[static_cast<int32_t>(moment)] = stopwatch(); }
   BOREAS_DEVICE uint32_t stopwatch() const { return clock_low(); }

@@ -16,6 +16,8 @@ namespace boreas::cuda {
 //   messenger barriers passed   first look at words last words there   -
 //   router    the same
 //   producer  barriers passed   first chunk landed  last chunk landed  first chunk issued
+//
+// kTaken is when the role was done with the task before; its first one: when it took that. kDone: the body has ended.
 enum class Moment : int32_t { kTaken, kReady, kLooked, kGot, kPublished, kDone };
 constexpr int32_t kMoments = 6;
 
