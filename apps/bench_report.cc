@@ -1,7 +1,6 @@
 // See bench_report.h.
 #include "bench_report.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -28,15 +27,10 @@ std::string formatted(const char* format, Args... args) {
   return buffer;
 }
 
-// The whole design beside which a line lost something: recorded with it, or the newest line of as many rows and
-// positions. None is told of an untuned arm.
-std::optional<double> loss_percent(const std::vector<RecordedDecode>& newest, const RecordedDecode& line) {
-  if (!line.without.empty()) return line.loss_percent();
-  const auto whole = std::find_if(newest.begin(), newest.end(), [&](const RecordedDecode& each) {
-    return each.is_whole() && each.batch == line.batch && each.context == line.context;
-  });
-  if (line.is_whole() || whole == newest.end() || reaches_too_little(line)) return std::nullopt;
-  return 100 * (1 - line.tok_s / whole->tok_s);
+// Of the whole design in the line's own run. None is told of an untuned arm.
+std::optional<double> loss_percent(const RecordedDecode& line) {
+  if (line.is_whole() || line.tok_s_with == 0 || reaches_too_little(line)) return std::nullopt;
+  return line.loss_percent();
 }
 
 // A text as the content of a Markdown table's cell.
@@ -54,7 +48,7 @@ std::string markdown_table(const std::vector<RecordedDecode>& newest) {
                      " | batch | tokens/s | of the limit | loss | commit |\n|---|---:|---:|---:|---:|---|\n";
   for (int32_t batch : kReportBatchesOfParts) {
     for (const RecordedDecode& line : arms_and_parts(newest, batch)) {
-      const std::optional<double> loss = loss_percent(newest, line);
+      const std::optional<double> loss = loss_percent(line);
       text += "| " + cell_of(title_of(line)) +
               formatted(" | %d | %.0f | %.1f %% | ", line.batch, line.tok_s, line.percent_of_limit) +
               (loss ? formatted("%.1f %%", *loss) : std::string(reaches_too_little(line) ? "untuned" : "")) + " | " +
@@ -99,7 +93,7 @@ std::string report_table(const std::vector<RecordedDecode>& newest) {
   text += formatted("%-42s %6s %8s %8s %17s %9s %7s %7s  %s\n", "", "batch", "context", "tok/s", "least - most",
                     "of limit", "loss", "GB/s", "commit");
   for (const RecordedDecode& line : newest) {
-    const std::optional<double> loss = loss_percent(newest, line);
+    const std::optional<double> loss = loss_percent(line);
     text += formatted("%-42s %6d %8d %8.1f %17s %7.1f %% %7s %7.0f  %s%s\n", title_of(line).c_str(), line.batch,
                       line.context, line.tok_s, formatted("%.1f - %.1f", line.tok_s_min, line.tok_s_max).c_str(),
                       line.percent_of_limit, loss ? formatted("%.1f %%", *loss).c_str() : "", line.read_gb_s,

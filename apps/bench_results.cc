@@ -126,6 +126,18 @@ Kind kind_of(const RecordedDecode& line) {
   return {line.arm != "megakernel", !line.without.empty(), line.arm, line.cut, line.without, line.batch, line.context};
 }
 
+// What an arm is compared with: the megakernel of the same commit that was measured last before it.
+// H200s differ and commits do, so a newer line of another run is no yardstick.
+double whole_beside(const std::vector<RecordedDecode>& lines, const RecordedDecode& arm) {
+  const RecordedDecode* found = nullptr;
+  for (const RecordedDecode& line : lines) {
+    const bool same = line.is_whole() && line.device == arm.device && line.commit == arm.commit &&
+                      line.batch == arm.batch && line.context == arm.context;
+    if (same && line.time <= arm.time && (found == nullptr || line.time >= found->time)) found = &line;
+  }
+  return found == nullptr ? 0 : found->tok_s;
+}
+
 Result<std::string> chosen_device(const std::vector<RecordedDecode>& lines, const std::string& wanted) {
   std::map<std::string, int64_t> counts;
   for (const RecordedDecode& line : lines)
@@ -191,7 +203,10 @@ Result<std::vector<RecordedDecode>> newest_of_device(const std::vector<RecordedD
     if (line.time >= kept.time) kept = line;  // at equal times that further down
   }
   std::vector<RecordedDecode> chosen;
-  for (const auto& [kind, line] : newest) chosen.push_back(line);
+  for (const auto& [kind, line] : newest) {
+    RecordedDecode& kept = chosen.emplace_back(line);
+    if (!kept.is_whole() && kept.without.empty()) kept.tok_s_with = whole_beside(lines, kept);
+  }
   return chosen;
 }
 

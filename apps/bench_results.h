@@ -20,7 +20,7 @@ struct RecordedDecode {
   int32_t batch = 0, context = 0;
   double tok_s = 0, tok_s_min = 0, tok_s_max = 0;
   double percent_of_limit = 0, read_gb_s = 0;
-  double tok_s_with = 0;  // of the whole design in the same run, where `without` is not empty
+  double tok_s_with = 0;  // of the whole design in the same run, of parts and arms; 0: none is known
 
   bool is_whole() const { return arm == "megakernel" && without.empty(); }
   double loss_percent() const { return 100 * (1 - tok_s / tok_s_with); }
@@ -33,7 +33,8 @@ Status read_decode_lines(const std::string& name, std::string_view text, std::ve
 Result<std::vector<RecordedDecode>> read_results(const std::string& folder);
 
 // The lines of the one device whose name contains `device` (empty: of that with most lines), the newest of each arm,
-// cut, part taken away, batch and context; in that order, the megakernel first. Error: no line, or several devices fit.
+// cut, part taken away, batch and context; in that order, the megakernel first. An arm's tok_s_with is of the last
+// megakernel line of its commit before it. Error: no line, or several devices fit.
 Result<std::vector<RecordedDecode>> newest_of_device(const std::vector<RecordedDecode>& lines,
                                                      const std::string& device);
 

@@ -181,6 +181,25 @@ TEST(BenchReport, TheTableTellsLossesAndUntunedArms) {
   EXPECT_NE(row_of("CUDA graph, a kernel an op").find("untuned"), std::string::npos) << table;
 }
 
+// Another commit's megakernel, or one measured later, says nothing about what an arm lost.
+TEST(BenchReport, AnArmIsComparedWithTheMegakernelOfItsRun) {
+  const json::object arm = arm_line("graph", "levels", 420);  // at 10:00:00
+  const json::object before = decode_line(1, 8192, 560, "2026-11-30T09:59:58Z");
+  const json::object long_before = decode_line(1, 8192, 480, "2026-11-30T08:00:00Z");
+  const json::object after = decode_line(1, 8192, 600, "2026-11-30T11:00:00Z");
+  const json::object other = with(decode_line(1, 8192, 700, "2026-11-30T09:59:59Z"), "commit", "ba9876543210");
+  const auto of_arm = [](const std::vector<json::object>& lines) {
+    const auto all = newest(lines);
+    return all.back().arm == "graph" ? all.back() : RecordedDecode{};
+  };
+  const RecordedDecode compared = of_arm({other, before, after, long_before, arm});
+  EXPECT_EQ(compared.tok_s_with, 560);
+  EXPECT_DOUBLE_EQ(compared.loss_percent(), 25);
+  EXPECT_EQ(of_arm({other, after, arm}).tok_s_with, 0);
+  EXPECT_NE(report_table(newest({before, arm})).find(" 25.0 %"), std::string::npos);
+  EXPECT_EQ(report_table(newest({other, arm})).find("inf"), std::string::npos);
+}
+
 TEST(BenchReport, ADocumentGetsTheTableBetweenItsMarks) {
   const std::string begin = "<!-- report: begin, written by boreas bench report -->\n", end = "<!-- report: end -->\n";
   const auto lines = newest(whole_session());
