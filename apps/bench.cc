@@ -32,6 +32,15 @@ bool on_gpu(const BenchFlags& flags) { return flags.setup.device != "cpu"; }
 
 constexpr uint64_t kFirstSeed = 999;
 
+// What stands behind a line: its goal, or that no gain counts against it.
+std::string verdict_of(const boost::json::object& line) {
+  if (const std::optional<DecodeGoal> goal = decode_goal(line))
+    return "  " + goal_text(*goal) + (misses_goal(line) ? ": missed" : "");
+  const bool untuned = is_untuned(line.at("arm").as_string().c_str(), static_cast<int32_t>(number_of(line, "batch")),
+                                  number_of(line, "percent_of_limit"));
+  return untuned ? "  untuned: no gain counts against it" : "";
+}
+
 void print_table(const std::vector<boost::json::object>& lines) {
   std::printf("\n%12s %7s %9s %10s %10s %8s %10s %12s %10s\n", "arm", "batch", "context", "tok/s", "step, us", "GB",
               "experts", "read, GB/s", "of limit");
@@ -40,10 +49,16 @@ void print_table(const std::vector<boost::json::object>& lines) {
                 number_of(line, "batch"), number_of(line, "context"), number_of(line, "tok_s"),
                 number_of(line, "step_us"), number_of(line, "bytes_per_step") / 1e9,
                 number_of(line, "distinct_experts"), number_of(line, "read_gb_s"), number_of(line, "percent_of_limit"),
-                is_untuned(line.at("arm").as_string().c_str(), static_cast<int32_t>(number_of(line, "batch")),
-                           number_of(line, "percent_of_limit"))
-                    ? "  untuned: no gain counts against it"
-                    : "");
+                verdict_of(line).c_str());
+  std::fflush(stdout);
+}
+
+// An error if a goal was missed; all lines have been printed and recorded then.
+Status goals_met(const std::vector<boost::json::object>& lines) {
+  int32_t missed = 0;
+  for (const boost::json::object& line : lines) missed += misses_goal(line) ? 1 : 0;
+  if (missed == 0) return Ok{};
+  return Error{std::to_string(missed) + (missed == 1 ? " goal was" : " goals were") + " missed"};
 }
 
 Status run_decodes(const BenchFlags& flags) {
@@ -67,8 +82,8 @@ Status run_decodes(const BenchFlags& flags) {
       }
     }
   }
-  if (lines.size() > 1 || arms.front() != CudaArm::kMegakernel) print_table(lines);
-  return Ok{};
+  if (lines.size() > 1 || arms.front() != CudaArm::kMegakernel || decode_goal(lines.front())) print_table(lines);
+  return goals_met(lines);
 }
 
 void add_common(Command app, BenchFlags& flags) {

@@ -2,7 +2,9 @@
 #include "bench_figures.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <string_view>
 
 #include "exec/cpu/cpu_executor.h"
 #include "exec/cuda/cuda_executor.h"
@@ -13,6 +15,13 @@ namespace {
 
 constexpr int64_t kCpuReadBytes = int64_t{1} << 30;
 constexpr int64_t kGpuReadBytes = int64_t{8} << 30;
+
+// Of one row. The longest context that was asked for leaves room for the steps themselves.
+struct ContextGoal {
+  double from, to, tok_s;
+};
+constexpr ContextGoal kOneRowGoals[] = {
+    {1024, 1024, 585}, {8192, 8192, 560}, {32768, 32768, 510}, {131072, 131072, 375}, {261000, 262144, 280}};
 
 bool on_gpu(const DecodeSetup& setup) { return setup.device != "cpu"; }
 
@@ -88,11 +97,42 @@ Result<boost::json::object> measure_decode(const DecodeSetup& setup, int32_t run
   if (!on_gpu(setup)) decode.stack.executor.reset();
   ASSIGN_OR_RETURN(const ReadBandwidth read, read_bandwidth(setup));
   boost::json::object line = decode_line(setup, figures, device, read);
+  if (const std::optional<DecodeGoal> goal = decode_goal(line)) {
+    line["goal"] = goal_text(*goal);
+    line["missed"] = misses_goal(line);
+  }
   if (!record_result(line, results_dir)) return Error{"the result was not recorded"};
   return line;
 }
 
 double number_of(const boost::json::object& line, const char* key) { return line.at(key).to_number<double>(); }
+
+std::optional<DecodeGoal> decode_goal(const boost::json::object& line) {
+  const auto is = [&line](const char* field, std::string_view text) {
+    return std::string_view(line.at(field).as_string()) == text;
+  };
+  const bool as_asked = is("arm", "megakernel") && is("model_shape", "north (dummy weights)") &&
+                        std::string_view(line.at("device").as_string()).find("H200") != std::string_view::npos &&
+                        !line.at("same_token").as_bool() && number_of(line, "temperature") == 1 &&
+                        number_of(line, "top_p") == 1 && number_of(line, "runs") >= 5;
+  if (!as_asked) return std::nullopt;
+  const double batch = number_of(line, "batch"), context = number_of(line, "context");
+  if (batch >= 2 && batch <= 8 && context == 8192) return DecodeGoal{"percent_of_limit", 80};
+  if (batch != 1) return std::nullopt;
+  for (const ContextGoal& goal : kOneRowGoals)
+    if (context >= goal.from && context <= goal.to) return DecodeGoal{"tok_s", goal.tok_s};
+  return std::nullopt;
+}
+
+bool misses_goal(const boost::json::object& line) {
+  const std::optional<DecodeGoal> goal = decode_goal(line);
+  return goal && number_of(line, goal->field) < goal->at_least;
+}
+
+std::string goal_text(const DecodeGoal& goal) {
+  const bool of_limit = std::string_view(goal.field) == "percent_of_limit";
+  return "at least " + std::to_string(std::lround(goal.at_least)) + (of_limit ? " % of the limit" : " tok/s");
+}
 
 bool is_untuned(const std::string& arm, int32_t batch, double percent_of_limit) {
   const auto found =

@@ -4,6 +4,7 @@
 
 #include <boost/json.hpp>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,17 @@ Result<boost::json::object> measure_decode(const DecodeSetup& setup, int32_t run
                                            const std::string& results_dir);
 
 double number_of(const boost::json::object& line, const char* key);
+
+// What is asked of a decode line: so much of that field, "tok_s" or "percent_of_limit". Only of the megakernel on an
+// H200, with North's shape and made-up weights, rows that go different ways and draw at temperature 1, at least five
+// runs, and only at the contexts that were asked for.
+struct DecodeGoal {
+  const char* field;
+  double at_least;
+};
+std::optional<DecodeGoal> decode_goal(const boost::json::object& line);
+bool misses_goal(const boost::json::object& line);
+std::string goal_text(const DecodeGoal& goal);  // "at least 560 tok/s"
 
 // Whether an arm reaches so little of the limit that no gain may be quoted against it; a line of one row only says so.
 bool is_untuned(const std::string& arm, int32_t batch, double percent_of_limit);

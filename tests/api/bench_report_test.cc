@@ -13,6 +13,7 @@
 #include <sstream>
 #include <utility>
 
+#include "apps/bench_figures.h"
 #include "apps/bench_parts.h"
 #include "apps/bench_plot.h"
 #include "apps/command_line.h"
@@ -356,6 +357,32 @@ TEST(BenchParts, TakesAwayWhatThereIs) {
   EXPECT_EQ(credit.credits_for(1), cuda::CudaTuning{}.credits_for(1));
   for (size_t i = 0; i < one.size(); ++i)
     for (size_t j = 0; j < i; ++j) EXPECT_NE(one[i].without, one[j].without);
+}
+
+TEST(BenchDecodeGoals, AreAskedOfTheMegakernelOnAnH200) {
+  const auto line = [](int32_t batch, int32_t context, double tok_s) {
+    return with(decode_line(batch, context, tok_s), "runs", 5);
+  };
+  for (const auto& [context, wanted] :
+       {std::pair{1024, 585.0}, {8192, 560}, {32768, 510}, {131072, 375}, {262000, 280}, {262144 - 65, 280}}) {
+    EXPECT_FALSE(misses_goal(line(1, context, wanted))) << context;
+    EXPECT_TRUE(misses_goal(line(1, context, wanted - 0.1))) << context;
+  }
+  EXPECT_EQ(goal_text(*decode_goal(line(1, 8192, 1))), "at least 560 tok/s");
+  for (int32_t batch = 2; batch <= 8; ++batch) {
+    EXPECT_FALSE(misses_goal(with(line(batch, 8192, 1), "percent_of_limit", 80))) << batch;
+    EXPECT_TRUE(misses_goal(with(line(batch, 8192, 9999), "percent_of_limit", 79.9))) << batch;
+  }
+  EXPECT_EQ(goal_text(*decode_goal(line(4, 8192, 1))), "at least 80 % of the limit");
+  const json::object asked = line(1, 8192, 1);
+  ASSERT_TRUE(decode_goal(asked));
+  for (const json::object& other :
+       {with(asked, "device", "NVIDIA H100, 132 SMs"), with(asked, "arm", "graph"), with(asked, "same_token", true),
+        with(asked, "temperature", 0), with(asked, "top_p", 0.95), with(asked, "runs", 4),
+        with(asked, "model_shape", "north"), line(1, 8191, 1), line(2, 1024, 1), line(9, 8192, 1)}) {
+    EXPECT_FALSE(decode_goal(other)) << json::serialize(other);
+    EXPECT_FALSE(misses_goal(other));
+  }
 }
 
 // No run without a GPU may look like a measurement.
