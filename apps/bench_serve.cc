@@ -226,7 +226,9 @@ void declare_all(Command command, ServeBenchFlags& flags) {
       "every figure in a row, of a server in this process: first tokens, decode over HTTP beside decode in process, "
       "streams beside a long prompt, sustained mixed load. --prompt-tokens and --output-tokens make it smaller. "
       "Made-up weights of the full shape on a GPU: a goal that is missed fails the command");
-  all.excludes(command.flag("--url"));
+  // Its parts have requests and clients of their own.
+  for (const char* other : {"--url", "--workload", "--clients", "--rate", "--requests", "--warmup"})
+    all.excludes(command.flag(other));
   std::vector<std::string> names;
   for (const auto& part : kParts) names.push_back(part.first);
   command.add_option("--parts", flags.parts, "with --all: these alone, of first-tokens, decode, long-prompt, mixed")

@@ -319,6 +319,15 @@ TEST(BenchResults, AFolderThatCannotTakeTheLineIsRefusedAtOnce) {
   std::filesystem::remove_all(folder);
 }
 
+// Parts of `bench serve --all` have requests and clients of their own.
+TEST(BenchServeFlags, OfOneLoadAreRefusedForTheList) {
+  for (const char* flag : {"--rate", "--clients", "--requests", "--warmup"}) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(run_boreas({"bench", "serve", "--all", "--model", "none", flag, "2"}), 2) << flag;
+    EXPECT_NE(testing::internal::GetCapturedStderr().find(flag), std::string::npos) << flag;
+  }
+}
+
 TEST(BenchReport, TheCommandReadsAFolderAndWritesThePicture) {
   const std::filesystem::path folder =
       std::filesystem::path(testing::TempDir()) / ("boreas-report-" + std::to_string(::getpid()));
