@@ -174,6 +174,8 @@ Status run_all(ServeBenchFlags& flags) {
     ASSIGN_OR_RETURN(config, load_model_config(directory));
   }
   options.decode.device = resolve_device(options.choice.device, config);
+  options.decode.temperature = static_cast<float>(flags.load.temperature);
+  options.decode.top_p = SamplingDefaults{}.top_p;  // requests do not say it
   options.goals_bind = goals_are_for(options.decode.device, has_made_up_weights(flags), config);
   if (flags.prompts.prompt_tokens > 0) {
     options.context = options.mixed_prompt = flags.prompts.prompt_tokens;

@@ -64,6 +64,7 @@ class ServeAll {
     list_.line["model"] = (named.model.empty() ? named.model_shape : named.model) + (made_up ? " (dummy weights)" : "");
     list_.line["temperature"] = options_.load.temperature;
     list_.line["seed"] = options_.load.seed;
+    list_.line["top_p"] = named.top_p;
     if (has(ServePart::kFirstTokens))
       for (const int32_t tokens : options_.prompts) RETURN_IF_ERROR(first_tokens(tokens));
     if (has(ServePart::kDecode))
