@@ -2,6 +2,7 @@
 // cut to length in that server's own tokens; warm-up; the run; a table and a JSON line.
 #include "bench_serve.h"
 
+#include <algorithm>
 #include <csignal>
 #include <iostream>
 #include <map>
@@ -40,7 +41,7 @@ const std::map<std::string, ServePart> kParts = {{"first-tokens", ServePart::kFi
                                                  {"decode", ServePart::kDecode},
                                                  {"long-prompt", ServePart::kLongPrompt},
                                                  {"mixed", ServePart::kMixed}};
-constexpr int32_t kProbeWords[] = {64, 320};
+constexpr int32_t kProbeWordsLeast = 64, kProbeWordsMost = 4096;
 constexpr uint64_t kProbeSeed = 7;
 
 // Set by the first Ctrl-C; the second one ends the process.
@@ -166,6 +167,8 @@ Status run_all(ServeBenchFlags& flags) {
   options.decode.model_shape = flags.serve.model_shape;
   options.decode.load_format = flags.serve.load_format;
   options.decode.threads = flags.serve.threads;
+  options.decode.temperature = static_cast<float>(flags.load.temperature);
+  options.decode.top_p = SamplingDefaults{}.top_p;  // requests do not say it
   ModelConfig config;
   if (flags.serve.model.empty()) {
     ASSIGN_OR_RETURN(config, model_shape(flags.serve.model_shape));
@@ -174,8 +177,6 @@ Status run_all(ServeBenchFlags& flags) {
     ASSIGN_OR_RETURN(config, load_model_config(directory));
   }
   options.decode.device = resolve_device(options.choice.device, config);
-  options.decode.temperature = static_cast<float>(flags.load.temperature);
-  options.decode.top_p = SamplingDefaults{}.top_p;  // requests do not say it
   options.goals_bind = goals_are_for(options.decode.device, has_made_up_weights(flags), config);
   if (flags.prompts.prompt_tokens > 0) {
     options.context = options.mixed_prompt = flags.prompts.prompt_tokens;
@@ -293,14 +294,16 @@ void declare_load(Command command, ServeBenchFlags& flags) {
 }  // namespace
 
 Result<TextScale> measure_scale(const HttpTarget& target, const std::string& model, const Workload& workload,
-                                int64_t timeout_ms) {
+                                int64_t timeout_ms, int32_t prompt_tokens) {
   ServeLoadOptions options;
   options.target = target;
   options.model = model;
   options.timeout_ms = timeout_ms;
+  const int32_t probe_words[] = {kProbeWordsLeast,
+                                 std::clamp(prompt_tokens / 4, 5 * kProbeWordsLeast, kProbeWordsMost)};
   double words[2], tokens[2];
   for (size_t i = 0; i < 2; ++i) {
-    const Conversation probe = make_probe(workload, kProbeWords[i], kProbeSeed + i);
+    const Conversation probe = make_probe(workload, probe_words[i], kProbeSeed + i);
     const LoadResult result = run_load({probe}, options);
     const ChatRecord& record = result.records.front();
     if (!record.error.empty()) return Error{"a first prompt failed: " + record.error + ": " + record.message, "url"};

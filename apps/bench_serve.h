@@ -14,8 +14,9 @@ namespace boreas {
 void add_serve_bench(Command bench, const std::function<void(const Status&)>& finish);
 
 // How many tokens the server makes of a workload's words: two prompts of a token each, by the usage that it tells. The
-// default scale if it tells none. Error: it refuses them or cannot be reached.
+// longer one grows with the prompts that are wanted, whose lengths are the more exact. The default scale if the server
+// tells none. Error: it refuses them or cannot be reached.
 Result<TextScale> measure_scale(const HttpTarget& target, const std::string& model, const Workload& workload,
-                                int64_t timeout_ms);
+                                int64_t timeout_ms, int32_t prompt_tokens = 0);
 
 }  // namespace boreas
