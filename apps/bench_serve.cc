@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -44,7 +45,7 @@ const std::map<std::string, ServePart> kParts = {{"first-tokens", ServePart::kFi
 constexpr int32_t kProbeWordsLeast = 64, kProbeWordsMost = 4096;
 constexpr uint64_t kProbeSeed = 7;
 
-// Set by the first Ctrl-C; the second one ends the process.
+// Set by the first Ctrl-C or SIGTERM (of a command with a time limit, say); the second one ends the process.
 std::atomic<bool> interrupted = false;
 static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler may only touch such
 
@@ -52,17 +53,22 @@ class InterruptGuard {
  public:
   InterruptGuard() {
     interrupted = false;
-    before_ = std::signal(SIGINT, [](int) {
-      interrupted = true;
-      std::signal(SIGINT, SIG_DFL);
-    });
+    for (size_t i = 0; i < std::size(kSignals); ++i) {
+      before_[i] = std::signal(kSignals[i], [](int) {
+        interrupted = true;
+        for (const int each : kSignals) std::signal(each, SIG_DFL);
+      });
+    }
   }
-  ~InterruptGuard() { std::signal(SIGINT, before_); }
+  ~InterruptGuard() {
+    for (size_t i = 0; i < std::size(kSignals); ++i) std::signal(kSignals[i], before_[i]);
+  }
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
  private:
-  void (*before_)(int) = SIG_DFL;
+  static constexpr int kSignals[] = {SIGINT, SIGTERM};
+  void (*before_[std::size(kSignals)])(int) = {};
 };
 
 bool has_made_up_weights(const ServeBenchFlags& flags) {
@@ -158,6 +164,7 @@ Status measure(ServeBenchFlags& flags, const Workload& workload, const Measured&
 
 // The whole list of figures, of a server in this process.
 Status run_all(ServeBenchFlags& flags) {
+  const InterruptGuard guard;
   RETURN_IF_ERROR(complete_serve_flags(flags.serve));
   ServeAllOptions options;
   options.source = model_source(flags.serve);
@@ -190,6 +197,7 @@ Status run_all(ServeBenchFlags& flags) {
   if (!flags.parts.empty()) options.parts.clear();
   for (const std::string& part : flags.parts) options.parts.push_back(kParts.at(part));
   options.load = flags.load;
+  options.load.stop = &interrupted;
   options.load.seconds_max = 0;
   options.load.seed = flags.prompts.seed;
   options.load.timeout_ms = static_cast<int64_t>(flags.timeout_s * 1000);

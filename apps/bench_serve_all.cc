@@ -64,16 +64,20 @@ class ServeAll {
     const bool made_up = named.model.empty() || named.load_format == "dummy";
     list_.line["model"] = (named.model.empty() ? named.model_shape : named.model) + (made_up ? " (dummy weights)" : "");
     list_.line["temperature"] = options_.load.temperature;
-    list_.line["seed"] = options_.load.seed;
     list_.line["top_p"] = named.top_p;
+    list_.line["seed"] = options_.load.seed;
     if (has(ServePart::kFirstTokens))
-      for (const int32_t tokens : options_.prompts) RETURN_IF_ERROR(first_tokens(tokens));
+      for (const int32_t tokens : options_.prompts)
+        attempt("a prompt of " + std::to_string(tokens), [&] { return first_tokens(tokens); });
     if (has(ServePart::kDecode))
-      for (const int32_t batch : kDecodeBatches) RETURN_IF_ERROR(decode_over_http(batch));
-    if (has(ServePart::kLongPrompt)) RETURN_IF_ERROR(beside_long_prompt());
-    if (has(ServePart::kMixed)) RETURN_IF_ERROR(mixed_load());
+      for (const int32_t batch : kDecodeBatches)
+        attempt("decode over HTTP, batch " + std::to_string(batch), [&] { return decode_over_http(batch); });
+    if (has(ServePart::kLongPrompt)) attempt("streams beside a long prompt", [&] { return beside_long_prompt(); });
+    if (has(ServePart::kMixed)) attempt("mixed load", [&] { return mixed_load(); });
     server_.reset();  // its memory is needed
-    RETURN_IF_ERROR(beside_in_process());
+    for (const ServedPart& part : served_)
+      attempt(part.name + ", beside decode in process", [&] { return beside_in_process(part); });
+    list_.line["in_process"] = std::move(points_json_);
     return list_.finish(options_.goals_bind, options_.results_dir);
   }
 
@@ -82,19 +86,26 @@ class ServeAll {
     return std::find(options_.parts.begin(), options_.parts.end(), part) != options_.parts.end();
   }
 
+  // What cannot be measured is a problem of the list and takes nothing else with it: a GPU's time is scarce.
+  template <class Measure>
+  void attempt(const std::string& what, const Measure& measure) {
+    if (interrupted()) return list_.add_problem(what + ": the run was interrupted before its end");
+    const Status status = measure();
+    if (interrupted()) list_.add_problem(what + ": the run was interrupted");
+    else if (!status.ok()) list_.add_problem(what + ": " + status.error().message);
+  }
+  bool interrupted() const { return options_.load.stop != nullptr && *options_.load.stop; }
+
   // Decode in process of as many rows at that length, then what was served.
-  Status beside_in_process() {
-    for (const ServedPart& part : served_) {
-      ASSIGN_OR_RETURN(const std::vector<DecodePoint> points, decode_in_process(part.decode.work));
-      list_.show(part.name + ", distinct experts a step", part.decode.work.experts);
-      list_.show(part.name + ", read, GB a step", part.decode.work.bytes / 1e9);
-      list_.show(part.name + ", read, GB/s", part.decode.gb_s());
-      list_.show(part.name + ", read, % of the bandwidth limit", 100 * part.decode.gb_s() / limit_gb_s_);
-      const double of_different = 100 * part.decode.gb_s() / points.front().gb_s();
-      list_.show(part.name + ", read, % of decode in process of different rows", of_different);
-      list_.show(part.name + kEqualWork, equal_work_percent(points, part.decode), part.goal);
-    }
-    list_.line["in_process"] = std::move(points_json_);
+  Status beside_in_process(const ServedPart& part) {
+    ASSIGN_OR_RETURN(const std::vector<DecodePoint> points, decode_in_process(part.decode.work));
+    list_.show(part.name + ", distinct experts a step", part.decode.work.experts);
+    list_.show(part.name + ", read, GB a step", part.decode.work.bytes / 1e9);
+    list_.show(part.name + ", read, GB/s", part.decode.gb_s());
+    list_.show(part.name + ", read, % of the bandwidth limit", 100 * part.decode.gb_s() / limit_gb_s_);
+    const double of_different = 100 * part.decode.gb_s() / points.front().gb_s();
+    list_.show(part.name + ", read, % of decode in process of different rows", of_different);
+    list_.show(part.name + kEqualWork, equal_work_percent(points, part.decode), part.goal);
     return Ok{};
   }
 
@@ -192,7 +203,7 @@ class ServeAll {
     const int64_t from = server_->stats().output_tokens;
     const int64_t deadline = now_ns() + options_.load.timeout_ms * 1'000'000;
     while (server_->stats().output_tokens < from + count) {
-      if (now_ns() > deadline || !server_->stats().healthy) return false;
+      if (now_ns() > deadline || !server_->stats().healthy || interrupted()) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     return true;

@@ -286,23 +286,65 @@ TEST(BenchServeAll, WhatNothingWasMeasuredForIsNoFigure) {
   EXPECT_NE(out.find("p99, ms\":null"), std::string::npos) << out;
 }
 
-// The whole list on the smallest checkpoint: every figure is measured, and nothing is lost on the way.
-TEST(BenchServeAll, EveryFigureOfASmallServer) {
+ServeAllOptions tiny_list() {
   ServeAllOptions options = small_list();
   options.source.model = options.decode.model = std::string(BOREAS_SOURCE_DIR) + "/models/tiny";
   options.prompts = {200};
   options.context = 200;
+  options.load.temperature = 1;
+  return options;
+}
+
+// What run_serve_all said and printed, the line read.
+struct Listed {
+  Status status;
+  std::string out;
+  boost::json::object line;
+};
+Listed list_of(ServeAllOptions options) {
+  ::testing::internal::CaptureStdout();
+  Status status = run_serve_all(options);
+  Listed listed{std::move(status), ::testing::internal::GetCapturedStdout(), {}};
+  const size_t begin = listed.out.rfind("\n{");
+  if (begin != std::string::npos) listed.line = boost::json::parse(listed.out.substr(begin + 1)).as_object();
+  return listed;
+}
+
+// Answers of one token are over before eight streams are under way.
+TEST(BenchServeAll, APartThatFailsTakesNoOtherWithIt) {
+  ServeAllOptions options = tiny_list();
+  options.parts = {ServePart::kFirstTokens, ServePart::kDecode, ServePart::kLongPrompt};
+  options.output_tokens = 1;
+  const Listed listed = list_of(options);
+  ASSERT_FALSE(listed.status.ok()) << listed.out;
+  for (const char* problem : {"decode over HTTP, batch 1: ", "decode over HTTP, batch 8: "})
+    EXPECT_NE(listed.status.error().message.find(problem), std::string::npos) << listed.status.error().message;
+  for (const char* figure : {"prompt of 200, first token, ms", "beside a prompt of "})
+    EXPECT_NE(listed.out.find(std::string("\"") + figure), std::string::npos) << listed.out;
+  EXPECT_GE(listed.line.at("problems").as_array().size(), 2U) << listed.out;
+}
+
+TEST(BenchServeAll, AnInterruptedListIsPrintedAndNotKept) {
+  const std::atomic<bool> stop = true;
+  ServeAllOptions options = tiny_list();
+  options.load.stop = &stop;
+  const Listed listed = list_of(options);
+  ASSERT_FALSE(listed.status.ok()) << listed.out;
+  EXPECT_NE(listed.status.error().message.find("mixed load: the run was interrupted before its end"), std::string::npos)
+      << listed.status.error().message;
+  EXPECT_EQ(listed.line.at("problems").as_array().size(), 1U + 2 + 1 + 1) << listed.out;
+  EXPECT_EQ(listed.line.at("seed"), 1);
+}
+
+// The whole list on the smallest checkpoint: every figure is measured, and nothing is lost on the way.
+TEST(BenchServeAll, EveryFigureOfASmallServer) {
+  ServeAllOptions options = tiny_list();
   options.total_tokens = 600;
   options.mixed_prompt = 60;
   options.mixed_answer_max = 40;
-  options.load.temperature = 1;
-  ::testing::internal::CaptureStdout();
-  const Status status = run_serve_all(options);
-  const std::string out = ::testing::internal::GetCapturedStdout();
+  const auto [status, out, line] = list_of(options);
   ASSERT_TRUE(status.ok()) << status.error().message << "\n" << out;
-  const std::string last = out.substr(out.rfind("\n{") + 1);
-  const boost::json::object line = boost::json::parse(last).as_object();
-  const auto figure = [&line](const char* name) { return line.at(name).to_number<double>(); };
+  const auto figure = [&line = line](const char* name) { return line.at(name).to_number<double>(); };
   for (const char* name :
        {"prompt of 200, first token, ms", "prompt of 200, tok/s", "decode over HTTP, batch 1, tok/s",
         "decode over HTTP, batch 8, tok/s", "decode over HTTP, batch 1, % of the time inside its own steps",
