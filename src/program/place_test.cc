@@ -172,6 +172,12 @@ TEST(Summary, NorthStreamsEveryByteOnce) {
   EXPECT_NEAR(static_cast<double>(streamed), static_cast<double>(summary.step_bytes), 0.001 * 7e9);
 }
 
+TEST(Summary, AHopThatIsGatheredInTwoPartsIsOneHop) {
+  const ProgramSummary summary = summarize(placed(shape_named("north"), h200_spec(), 4), 4, 8192);
+  EXPECT_EQ(summary.hops_per_layer, 6);
+  EXPECT_EQ(summary.hop_chain_per_layer, 4);
+}
+
 // Counted from weights and slices for other shapes, too: all experts hit, nothing in the KV pages but one.
 TEST(Summary, AllWeightsAreStreamedWhenAllExpertsAreHit) {
   for (const char* shape : {"demo", "tiny", "bench"}) {

@@ -62,8 +62,9 @@ class Summary {
     return std::min<int64_t>(config_.experts, int64_t{rows_} * config_.experts_per_token);
   }
 
-  // Hops of the last MoE layer (of the last layer if none is), and the longest chain of them: a task comes after the
-  // one before it in its list, after the arrivals it waits for, and one hop after what it gathers.
+  // Hops of the last MoE layer (of the last layer if none is), each once however many tasks gather it, and the longest
+  // chain of them: a task comes after the one before it in its list, after the arrivals it waits for, and one hop after
+  // what it gathers.
   void add_hops() {
     int32_t layer = config_.layer_count() - 1;
     for (int32_t i = 0; i < config_.layer_count(); ++i)
@@ -72,7 +73,7 @@ class Summary {
     std::array<int32_t, kSlots> arrived{};
     std::array<int32_t, kRoles> role_depth{};
     std::array<size_t, kRoles> cursor{};
-    bool done[kHops] = {};
+    bool done[kHops] = {}, counted[kHops] = {};
     done[static_cast<size_t>(Hop::kResidual)] = true;
     // Lists are in a possible order across roles: sweep until nothing moves. The producer is never behind.
     for (bool moved = true; moved;) {
@@ -94,7 +95,8 @@ class Summary {
         if (blocked) continue;
         if (task.wait.hop >= 0) {
           depth = std::max(depth, published[static_cast<size_t>(task.wait.hop)] + 1);
-          ++summary_.hops_per_layer;
+          summary_.hops_per_layer += counted[task.wait.hop] ? 0 : 1;
+          counted[task.wait.hop] = true;
         }
         role_depth[r] = depth;
         if (task.arrive >= 0) arrived[static_cast<size_t>(task.arrive)] = depth;
