@@ -49,11 +49,6 @@ constexpr int32_t piece_bytes(int32_t rows_of_tile) {
 constexpr int32_t tile_pieces(int32_t rows_of_tile, int32_t columns) {
   return ceil_div_32(blocks_of_columns(columns), blocks_per_piece(rows_of_tile));
 }
-constexpr int32_t unit_tiles(int32_t rows) {
-  int32_t tiles = rows / kTileRowsMax;
-  for (int32_t left = rows % kTileRowsMax; left > 0; left -= tile_rows(left)) ++tiles;
-  return tiles;
-}
 constexpr int32_t unit_pieces(int32_t rows, int32_t columns) {
   int32_t pieces = rows / kTileRowsMax * tile_pieces(kTileRowsMax, columns);
   for (int32_t left = rows % kTileRowsMax; left > 0; left -= tile_rows(left))

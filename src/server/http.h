@@ -122,7 +122,6 @@ class HttpServer {
   void on_sweep(std::function<void()> function);  // at every look at the deadlines, while anybody is connected
   void on_signal(std::function<void(int signal)> function);  // takes over SIGINT and SIGTERM
   void close_after_answer();                                 // from now on every answer says "Connection: close"
-  int32_t connection_count() const;
 
  private:
   class Impl;

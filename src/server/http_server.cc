@@ -180,6 +180,4 @@ void HttpServer::on_signal(std::function<void(int signal)> function) {
 
 void HttpServer::close_after_answer() { impl_->shared.closing = true; }
 
-int32_t HttpServer::connection_count() const { return static_cast<int32_t>(impl_->shared.connections.size()); }
-
 }  // namespace boreas

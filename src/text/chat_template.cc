@@ -170,6 +170,5 @@ Result<std::string> ChatTemplate::render_at(const boost::json::object& variables
 }
 
 bool ChatTemplate::reads_content_parts() const { return state_->reads_content_parts; }
-const boost::json::object& ChatTemplate::special_tokens() const { return state_->special_tokens; }
 
 }  // namespace boreas

@@ -44,8 +44,6 @@ class ChatTemplate {  // immutable, thread-safe, cheap to copy
   // Does the template look into content given as a list of parts? If not, prepare_chat must flatten parts into one
   // string.
   bool reads_content_parts() const;
-  // The variables that load() found, as in {"bos_token": "<BOS_TOKEN>"}; empty after parse().
-  const boost::json::object& special_tokens() const;
 
  private:
   struct State;

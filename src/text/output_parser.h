@@ -112,7 +112,6 @@ class OutputParser {
 
   // Calls delivered so far.
   int tool_calls() const;
-  bool has_tool_calls() const { return tool_calls() > 0; }
   // Of these, calls that are closed and whose arguments are a valid JSON object. finish_reason is `tool_calls` only if
   // there is one and the end is kStop.
   int complete_tool_calls() const;

@@ -24,7 +24,6 @@ using TokenIndex = int64_t;
 inline constexpr TokenIndex kNothingHeld = std::numeric_limits<TokenIndex>::max();
 
 // White space for trimming: ASCII only, so that it never depends on a Unicode version.
-constexpr bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 constexpr std::string_view kBlanks = " \t\n\v\f\r";
 
 // Appends events and joins those of one kind, within one call of the parser.

@@ -42,7 +42,6 @@ class Budget {
     if (bytes > text_bytes_max_)
       fail("the template's output is larger than " + std::to_string(text_bytes_max_) + " bytes");
   }
-  uint64_t steps_left() const { return steps_; }
 
  private:
   uint64_t steps_;
