@@ -76,8 +76,8 @@ struct Program {
   int32_t ring_chunks = 0;    // stages left for the ring, a multiple of the device's consumer groups
   int32_t producers = 1;      // warps that fill it in turn, at most the device's
   int32_t barrier_count = 0;  // barrier i announces slot i
-  // Lists of all workers and roles in one array: tasks of worker w, role r are [first(w, r), first(w, r) + count(w,
-  // r)).
+  // Lists of all workers and roles in one array: that of worker w, role r is tasks [list_first[i], list_first[i + 1]),
+  // i = w * kRoles + r.
   std::vector<TaskDesc> tasks;
   std::vector<int32_t> list_first;  // [workers * kRoles + 1]
 

@@ -12,8 +12,8 @@
 //   list order       a role runs its list front to back
 //   barrier          within a worker: the task waits until `target` arrivals of this step happened on barrier `id`.
 //                    Stated once a role: what a role has waited for, its later tasks rely on
-//   hop              between workers: the task waits until the words of writers [first, first + count) carry the epoch
-//   of `use`
+//   hop              between workers: the task waits until the words of writers [first, first + count) carry the
+//                    epoch of `use`
 // plus the ring: a consumer task takes stream item `stream_item`, which the producer task of the same item filled.
 //
 // Epochs. Hop h is used uses_per_step(h) times a step. Use u of step s has epoch s * uses_per_step + u + 1, and lives

@@ -62,8 +62,8 @@ struct ServerOptions {
   bool strip_citations = false;
   std::string default_chat_template_kwargs;  // a JSON object; empty: none
   int32_t worker_threads = 2;
-  size_t worker_bytes_max = size_t{256} << 20;  // of their bodies, likewise
   int32_t worker_jobs_max = 1024;               // requests waiting for a worker -> 429
+  size_t worker_bytes_max = size_t{256} << 20;  // of their bodies, likewise
   int64_t shutdown_timeout_ms = 30'000;         // for running requests after a signal
   bool handle_signals = false;                  // SIGTERM and SIGINT drain; a second one ends the process
 };

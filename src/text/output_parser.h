@@ -16,8 +16,8 @@
 //   in what is held back, listed at tokens_settled().
 //
 // What the model gets wrong, and what comes of it:
-//   START_THINKING again             swallowed; after the body has begun it and what follows up to the next opener is
-//                                    dropped
+//   START_THINKING again             swallowed; after the body has begun it is dropped, with what follows up to the
+//                                    next opener
 //   no END_THINKING before a body    reasoning ends there
 //   text without START_TEXT          content, without the white space in front of it
 //   START_RESPONSE, END_RESPONSE     the same as START_TEXT, END_TEXT
@@ -27,12 +27,11 @@
 //   text after the first text block  dropped (run-on), as everything behind END_OF_TURN; actions still count
 //   reasoning though it is off       text before any opener is held, see OutputParserOptions::starts_in_thinking
 //   odd call JSON                    see output_parser_action.h: ids as numbers, one object without array, missing
-//   commas
-//                                    or brackets, any key order, the keys `id`, `name`, `arguments`; parameters as a
-//                                    string. A block that holds no call at all becomes content when the model closed it
+//                                    commas or brackets, any key order, the keys `id`, `name`, `arguments`; parameters
+//                                    as a string. A block that holds no call at all becomes content when the model
+//                                    closed it
 //   cut off by the token limit       reasoning stays reasoning; argument text already delivered stays; a call whose
-//   name
-//                                    is not complete is not delivered
+//                                    name is not complete is not delivered
 //   foreign markup                   text
 #pragma once
 

@@ -14,10 +14,9 @@
 //   keys are passed over; an object under the key `function` is read as if its members were the call's own. The first
 //   of a repeated key counts. Parameters in front of the name are held until the name is known.
 // - Parameters: an object (or array, or bare word) is delivered as written; a string is delivered as what it means
-// (some
-//   models write the JSON as a string); none, null or an empty string is delivered as `{}`.
+//   (some models write the JSON as a string); none, null or an empty string is delivered as `{}`.
 // - A call ends with its `}`, or where that is missing with the array's `]`, the next call's `{` or the end of the
-// block.
+//   block.
 // - Text outside of objects, and objects without a name, are passed over. If the model closed a block with such text or
 //   objects in it but no call, the whole text of the block is handed back.
 // - At a cut-off (token limit, abort) an unfinished call keeps what was delivered of it, also if that is nothing but

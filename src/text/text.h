@@ -1,7 +1,7 @@
 // The door of src/text: everything between strings and token ids. Other folders include this file and nothing else of
 // the folder.
 //
-//   messages -ChatFormat, ChatTemplate-> prompt text -Tokenizer-> token ids
+//   messages -prepare_chat(), ChatTemplate-> prompt text -Tokenizer-> token ids
 //   events   <-OutputParser (chat) or RawOutput (completions)-   token ids and Tokenizer::token_bytes
 //   schemas, expressions, tools -GrammarStore-> grammars -constraint_maker-> the masks of one output
 #pragma once

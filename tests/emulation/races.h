@@ -6,8 +6,7 @@
 //   warp_sync, barriers       all who meet know what any of them knew
 //   mbarrier arrival, try     whoever passes a phase knows what those who arrived at it knew
 //   bulk copy                 who issues it must know all earlier accesses to its bytes; who reads them must have
-//   passed
-//                             the phase that the copy completed
+//                             passed the phase that the copy completed
 //   polled words of shared    who reads one knows what those who stored it knew (GridOptions::polled_words; the chip
 //   memory                    does a warp's shared accesses in order)
 //   hop words                 who reads any word knows what all who stored words in this block knew: more than is true,

@@ -3,34 +3,31 @@
 //
 // Messages (every output message is a copy; unknown keys are kept):
 //   role        developer -> system, function -> tool
-//   content     null or absent -> ""; part types text, input_text, output_text, refusal -> {"type": "text", "text":
-//   ...}; thinking parts of an
-//               assistant become its reasoning; any other part is an Error whose param names it, as in
-//               "messages.3.content.1" (document parts are allowed in tool messages). Objects as tool content become
-//               JSON text.
+//   content     null or absent -> ""; part types text, input_text, output_text, refusal -> {"type": "text",
+//               "text": ...}; thinking parts of an assistant become its reasoning; any other part is an Error whose
+//               param names it, as in "messages.3.content.1" (document parts are allowed in tool messages). Objects as
+//               tool content become JSON text.
 //   reasoning   the first non-empty of reasoning, reasoning_content, thinking is set under all three names, since
-//   template generations differ in
-//               which they read; none -> none of the three
+//               template generations differ in which they read; none -> none of the three
 //   tool calls  arguments that are text are parsed to an object with key order kept: "" -> {}, malformed or not an
-//   object -> {"_raw": text}.
-//               Ids are unique over the conversation afterwards: templates match a result to the first call with its
-//               id, so a call whose id was used before gets a suffix, and a result follows the most recent assistant
-//               message with an unanswered call of its id (several there: in order). A result without id follows its
-//               name, else the first unanswered call. A legacy function_call becomes a tool call.
+//               object -> {"_raw": text}. Ids are unique over the conversation afterwards: templates match a result to
+//               the first call with its id, so a call whose id was used before gets a suffix, and a result follows the
+//               most recent assistant message with an unanswered call of its id (several there: in order). A result
+//               without id follows its name, else the first unanswered call. A legacy function_call becomes a tool
+//               call.
 // Tools         missing parameters -> {"type": "object", "properties": {}}, missing description -> ""
 // Extra         chat_template_kwargs and whatever else the template shall see (documents, response_format,
-// reasoning_effort ...). Keys that are
-//               ours (messages, tools, add_generation_prompt, continue_final_message, tokenize, every "*_token") are
-//               dropped. enable_thinking: bool and thinking: {"type": "disabled" | "enabled"} become `reasoning` (an
-//               explicit boolean `reasoning` wins); when reasoning is off, by these or by reasoning_effort "none",
-//               `enable_thinking` is false too, for the templates that read that one.
+//               reasoning_effort ...). Keys that are ours (messages, tools, add_generation_prompt,
+//               continue_final_message, tokenize, every "*_token") are dropped. enable_thinking: bool and thinking:
+//               {"type": "disabled" | "enabled"} become `reasoning` (an explicit boolean `reasoning` wins); when
+//               reasoning is off, by these or by reasoning_effort "none", `enable_thinking` is false too, for the
+//               templates that read that one.
 //
 // Markers: with escape_markers, no text from the request (messages, tools, documents, all of extra; keys included)
 // holds the name of a control token afterwards: a backslash is put behind the first character of each occurrence,
-// `<|END_TEXT|>` -> `<\|END_TEXT|>`,
-// `<BOS_TOKEN>` -> `<\BOS_TOKEN>`, until none is left. Text parts that a template prints without separator are treated
-// as one text, so a marker cannot be smuggled in pieces. Markers of fewer than 3 bytes and markers of white space only
-// cannot be broken this way and are left alone.
+// `<|END_TEXT|>` -> `<\|END_TEXT|>`, `<BOS_TOKEN>` -> `<\BOS_TOKEN>`, until none is left. Text parts that a template
+// prints without separator are treated as one text, so a marker cannot be smuggled in pieces. Markers of fewer than 3
+// bytes and markers of white space only cannot be broken this way and are left alone.
 #pragma once
 
 #include <boost/json.hpp>
