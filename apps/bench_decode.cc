@@ -61,6 +61,14 @@ void add_decode_options(Command command, DecodeSetup& setup) {
   command.add_option("--device", setup.device, "cpu, cuda or cuda:INDEX").show_default();
 }
 
+Status check_has_gpu(const DecodeSetup& setup, const std::string& what) {
+  if (!is_gpu(setup)) return Error{what + " need a GPU: give --device cuda", "device"};
+  if (!cuda_built())
+    return Error{what + " need a GPU, and this build does not support any (it wants nvcc 13: cmake --preset cuda)",
+                 "device"};
+  return Ok{};
+}
+
 Result<DecodeStack> make_decode_stack(const DecodeSetup& setup, int32_t positions) {
   DecodeStack stack;
   ASSIGN_OR_RETURN(stack.model, decode_model(setup));

@@ -49,6 +49,9 @@ struct DecodeSetup {
 // Flags of all that decode: model, its shape, where its weights come from, how rows sample, device.
 void add_decode_options(Command command, DecodeSetup& setup);
 
+// For commands that have nothing to say of a processor, `what` in the plural: an error without a GPU to run on.
+Status check_has_gpu(const DecodeSetup& setup, const std::string& what);
+
 // Model and executor with pages for `positions` of every row; dummy weights have values on the host only if the
 // executor reads them there.
 struct DecodeStack {

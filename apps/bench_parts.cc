@@ -93,7 +93,7 @@ void print_parts(int32_t batch, const std::vector<Measured>& measured) {
 }
 
 Status run_parts(const PartsFlags& flags) {
-  if (flags.setup.device == "cpu") return Error{"parts of the megakernel need a GPU: give --device cuda"};
+  RETURN_IF_ERROR(check_has_gpu(flags.setup, "parts of the megakernel"));
   for (int32_t batch : flags.batches) {
     DecodeSetup setup = flags.setup;
     setup.batch = batch;

@@ -84,6 +84,7 @@ class Tuner {
 };
 
 Status run_tune(TuneFlags flags) {
+  RETURN_IF_ERROR(check_has_gpu(flags.setup, "credits and delays"));
   flags.setup.arm = arm_named(flags.arm).arm;
   const auto tuning = std::make_shared<cuda::CudaTuning>(cuda::tuning_of(flags.setup.arm));
   flags.setup.tuning = tuning;

@@ -242,6 +242,7 @@ double median_step_us(DecodeRun run) {
 }
 
 Status run_trace(TraceFlags flags) {
+  RETURN_IF_ERROR(check_has_gpu(flags.setup, "traces"));
   Launch last;
   const auto tuning = std::make_shared<cuda::CudaTuning>();
   tuning->traced = false;
