@@ -45,7 +45,7 @@ Status measure_parts(const PartsFlags& flags, DecodeSetup setup, std::vector<Mea
   ASSIGN_OR_RETURN(Decode decode, start_decode(setup));
   // Only the ring is asked for; shared memory is the same on all Hopper chips.
   ASSIGN_OR_RETURN(const Program program, compile(decode.stack.model->config(), h200_spec(), setup.batch));
-  const std::vector<DesignPart> parts = design_parts(setup.batch, program.ring_chunks, program.producers);
+  const std::vector<DesignPart> parts = design_parts(setup.batch, program);
   for (const DesignPart& part : parts) measured.push_back({part.without, {}, {}});
   for (int32_t run = -1; run < flags.runs; ++run) {  // run -1 warms up
     int64_t bytes = 0;
@@ -111,7 +111,8 @@ Status run_parts(const PartsFlags& flags) {
 
 }  // namespace
 
-std::vector<DesignPart> design_parts(int32_t batch, int32_t ring_chunks, int32_t producers) {
+std::vector<DesignPart> design_parts(int32_t batch, const Program& program) {
+  const int32_t ring_chunks = program.ring_chunks;
   const cuda::CudaTuning whole;
   std::vector<DesignPart> parts{{"", whole}};
   const auto without = [&](const std::string& what) -> cuda::CudaTuning& {
@@ -122,7 +123,9 @@ std::vector<DesignPart> design_parts(int32_t batch, int32_t ring_chunks, int32_t
   without("credits: 1 chunk in flight").credits_for(batch).fill(1);
   without("no credits: as many as the ring holds").credits_for(batch).fill(ring_chunks);
   without("looks at hops at once: poll delays 0").poll_delay.fill(0);
-  if (producers > 1) without("one producer warp").producers_max = 1;
+  if (program.producers > 1) without("one producer warp").producers_max = 1;
+  if (program.slots[static_cast<size_t>(Slot::kInnerFirst)].bytes > 0)
+    without("inner vectors published at once").early_inner = false;
   if (batch == 1) without("kernel for any number of rows").one_row_kernel = false;
   return parts;
 }

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "command_line.h"
 #include "exec/cuda/cuda_executor.h"
+#include "program/compile.h"
 
 namespace boreas {
 
@@ -20,8 +21,8 @@ struct DesignPart {
   cuda::CudaTuning tuning;
 };
 
-// Those that make a difference to a step of `batch` rows whose program has a ring of `ring_chunks` and `producers`
-// warps that fill it. The first is the whole design, its `without` empty.
-std::vector<DesignPart> design_parts(int32_t batch, int32_t ring_chunks, int32_t producers);
+// Those that make a difference to a step of `batch` rows with this program. The first is the whole design, its
+// `without` empty.
+std::vector<DesignPart> design_parts(int32_t batch, const Program& program);
 
 }  // namespace boreas

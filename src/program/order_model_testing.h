@@ -224,7 +224,21 @@ class OrderModel {
       const int64_t epoch = int64_t{step} * uses(wait.hop) + wait.use;  // counted from 0
       if (epoch < 0) continue;
       for (int32_t writer = std::max(wait.first, 0); writer < std::min(wait.first + wait.count, workers()); ++writer)
-        if (const Span* word = find_publication(writer, wait.hop, epoch)) add_edges(word->end, waiter.begin);
+        if (const Span* word = find_publication(writer, wait.hop, epoch))
+          add_word(*word, waiter, comes_early(list[i]) && writer != worker);
+    }
+  }
+  // Words of the first part of inner vectors may come as soon as UP_GATE has begun, but a worker waits for the whole of
+  // its own publication. For progress that is as if all words came in the end.
+  static bool comes_early(const TaskDesc& gather) {
+    return static_cast<Op>(gather.op) == Op::kGather &&
+           gather.args[GatherOp::kSlot] == static_cast<int32_t>(Slot::kInnerFirst);
+  }
+  void add_word(const Span& word, const Span& waiter, bool early) {
+    if (!early) return add_edges(word.end, waiter.begin);
+    for (const int32_t to : waiter.begin) {
+      for (const int32_t from : word.begin) order_.add_edge(from, to);
+      for (const int32_t from : word.end) progress_.add_edge(from, to);
     }
   }
   // DOWN waits for the second part of inner vectors when it comes to it. For progress that is as if it did at once.

@@ -230,7 +230,9 @@ class OrderOracle : public OrderModel {
       return violation(std::string("a reader waits for another word than ") + op_name(from.op) + "'s");
     for (int32_t step = 0; step + steps_later < kSteps; ++step) {
       const Span& read = span(step + steps_later, reader, to);
-      require(span(step, writer, from), read, "a hop is read early");
+      const Span& written = span(step, writer, from);
+      const bool early = comes_early(find(reader, to)) && writer != reader;
+      require(early ? Span{written.begin, written.begin} : written, read, "a hop is read early");
       const int64_t next = int64_t{step} * uses(word.hop) + word.use + 2;  // the same half again
       if (next >= int64_t{kSteps} * uses(word.hop)) continue;
       if (const Span* overwrite = find_publication(writer, word.hop, next))

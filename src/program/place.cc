@@ -165,6 +165,7 @@ class Placement {
         args[UpGateOp::kFirst] = own.first;
         args[UpGateOp::kCount] = own.count;
         args[UpGateOp::kRouteSlot] = route_slot;
+        args[UpGateOp::kFirstVectors] = first_vectors(route_slot);
         break;
       case Op::kDown:
         args[DownOp::kFirst] = own.first;

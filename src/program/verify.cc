@@ -69,11 +69,11 @@ class Verifier {
   void make_hubs() {
     size_t hubs = 0;
     for (auto& hop : hops_)
-      for (HopHalf& half : hop) half.epochs.assign(static_cast<size_t>(workers_), 0);
+      for (HopHalf& half : hop) half.begin(workers_);
     for (const TaskDesc& task : program_.tasks) {
       if (task.wait.hop < 0) continue;
       for (HopHalf& half : hops_[static_cast<size_t>(task.wait.hop)]) {
-        if (find_hub(half, task.wait) != nullptr) continue;
+        if (half.find(task.wait) != nullptr) continue;
         half.hubs.push_back({task.wait.first, task.wait.count, 0, 0, hubs, 0, hubs + 1});
         hubs += 2;
       }
@@ -99,12 +99,6 @@ class Verifier {
   }
   HopHalf& half_of(int32_t hop, int64_t epoch) {
     return hops_[static_cast<size_t>(hop)][static_cast<size_t>(epoch & 1)];
-  }
-  // Every range of writers that some task waits for has a hub in either half.
-  static Hub* find_hub(HopHalf& half, const HopWait& wait) {
-    for (Hub& hub : half.hubs)
-      if (hub.first == wait.first && hub.count == wait.count) return &hub;
-    return nullptr;
   }
 
   // One sweep over host and lanes; false when nothing moved.
@@ -180,7 +174,7 @@ class Verifier {
       if (wait.id >= 0 && barrier(worker, wait.id).arrivals < absolute_target(worker, wait, step)) return false;
     if (task.wait.hop < 0) return true;
     const int64_t epoch = epoch_of(task.wait.hop, task.wait.use, step);
-    const Hub* hub = find_hub(half_of(task.wait.hop, epoch), task.wait);
+    const Hub* hub = half_of(task.wait.hop, epoch).find(task.wait);
     return epoch <= 0 || hub->epoch > epoch || (hub->epoch == epoch && hub->published == hub->count);
   }
 
@@ -214,10 +208,13 @@ class Verifier {
     for (int32_t i = 0; i < writes_.size; ++i) check_write(worker, step, event, task, writes_.items[i]);
     accesses_checked_ += reads_.size + writes_.size;
     ++tasks_checked_;
+    // Words that come while the task is at work tell no more than that it has begun.
+    const bool early = static_cast<Op>(task.op) == Op::kUpGate && task.args[UpGateOp::kFirstVectors] > 0;
+    if (task.publish.hop >= 0 && early) publish(worker, step, event, task.publish, event.index - 1);
     // Chunks arrive while the task is at work: what they tell counts for what comes after it.
     ClockValue& loads = clock[lane_of(worker, Role::kProducer)];
     if (role == Role::kConsumer) loads = std::max(loads, static_cast<ClockValue>(loads_done));
-    if (task.publish.hop >= 0) publish(worker, step, event, task.publish);
+    if (task.publish.hop >= 0 && !early) publish(worker, step, event, task.publish, event.index);
     if (task.arrive >= 0) arrive(worker, event, task.arrive);
     ++lane.cursor;
     ++lane.done;
@@ -236,9 +233,7 @@ class Verifier {
     }
     if (task.wait.hop < 0 || !begins) return;
     const int64_t epoch = epoch_of(task.wait.hop, task.wait.use, step);
-    if (epoch <= 0) return;
-    const Hub* hub = find_hub(half_of(task.wait.hop, epoch), task.wait);
-    if (hub->epoch == epoch) ClockTable::join(clock, hub_clocks_.clock(hub->known), clocks_.width());
+    if (epoch > 0) half_of(task.wait.hop, epoch).learn(worker, epoch, task.wait, clock, hub_clocks_);
   }
 
   // A barrier is waited for by parity where it is made of hardware: it must not run a full parity ahead of a waiter.
@@ -253,20 +248,13 @@ class Verifier {
                 barrier_clocks_.clock(own(worker, id)));
   }
 
-  void publish(int32_t worker, int32_t step, const Event& event, const HopPublish& signal) {
+  // known: the publisher's event of which its words tell.
+  void publish(int32_t worker, int32_t step, const Event& event, const HopPublish& signal, int32_t known) {
     const int64_t epoch = epoch_of(signal.hop, signal.use, step);
-    HopHalf& half = half_of(signal.hop, epoch);
-    half.epochs[static_cast<size_t>(worker)] = epoch;
-    for (Hub& hub : half.hubs) {
-      if (!hub.contains(worker)) continue;
-      if (hub.epoch != epoch) {
-        hub.epoch = epoch;
-        hub.published = 0;
-        hub_clocks_.clear(hub.known);
-      }
-      ++hub.published;
-      ClockTable::join(hub_clocks_.clock(hub.known), clocks_.clock(static_cast<size_t>(event.lane)), clocks_.width());
-    }
+    ClockValue* clock = clocks_.clock(static_cast<size_t>(event.lane));
+    clock[event.lane] = static_cast<ClockValue>(known);
+    half_of(signal.hop, epoch).publish(worker, epoch, event, clock, hub_clocks_);
+    clock[event.lane] = static_cast<ClockValue>(event.index);
   }
 
   // ---- accesses
@@ -380,7 +368,7 @@ class Verifier {
   void read_hop(int32_t step, const Event& event, const HopWait& wait) {
     const int64_t epoch = epoch_of(wait.hop, wait.use, step);
     if (epoch <= 0) return;  // the words of before the first step
-    Hub* hub = find_hub(half_of(wait.hop, epoch), wait);
+    Hub* hub = half_of(wait.hop, epoch).find(wait);
     if (hub->epoch != epoch || hub->published != hub->count)
       return fail(std::string("reads hop ") + hop_name(wait.hop) + " at epoch " + std::to_string(epoch) +
                   ", but a word of it is overwritten");

@@ -2,6 +2,7 @@
 // slot, barrier and buffer holds, who wrote it and who read it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -63,7 +64,45 @@ struct Hub {
 
 struct HopHalf {
   std::vector<int64_t> epochs;  // [workers], what each word holds
+  std::vector<Event> events;    // [workers], the task that published it
   std::vector<Hub> hubs;
+
+  void begin(int32_t workers) {
+    epochs.assign(static_cast<size_t>(workers), 0);
+    events.assign(static_cast<size_t>(workers), Event{});
+  }
+  // Every range of writers that some task waits for has a hub in either half.
+  Hub* find(const HopWait& wait) {
+    for (Hub& hub : hubs)
+      if (hub.first == wait.first && hub.count == wait.count) return &hub;
+    return nullptr;
+  }
+  // clock: what the words tell whoever waits for them.
+  void publish(int32_t worker, int64_t epoch, const Event& event, const ClockValue* clock, ClockTable& clocks) {
+    epochs[static_cast<size_t>(worker)] = epoch;
+    events[static_cast<size_t>(worker)] = event;
+    for (Hub& hub : hubs) {
+      if (!hub.contains(worker)) continue;
+      if (hub.epoch != epoch) {
+        hub.epoch = epoch;
+        hub.published = 0;
+        clocks.clear(hub.known);
+      }
+      ++hub.published;
+      ClockTable::join(clocks.clock(hub.known), clock, clocks.width());
+    }
+  }
+  // What a worker's wait for an epoch adds to its clock. Its own publication it waits for as a whole, whenever the
+  // words came (Worker::wait_own_publication).
+  void learn(int32_t worker, int64_t epoch, const HopWait& wait, ClockValue* clock, const ClockTable& clocks) {
+    const Hub* hub = find(wait);
+    if (hub->epoch != epoch) return;
+    ClockTable::join(clock, clocks.clock(hub->known), clocks.width());
+    const size_t own = static_cast<size_t>(worker);
+    if (!hub->contains(worker) || epochs[own] != epoch) return;
+    ClockValue& of_publisher = clock[events[own].lane];
+    of_publisher = std::max(of_publisher, static_cast<ClockValue>(events[own].index));
+  }
 };
 
 struct Barrier {

@@ -137,12 +137,15 @@ class StructureCheck {
 
   // Inner vectors come as one or in two parts, for who writes them and who reads them alike.
   std::string check_inner_parts(const TaskDesc& task, Op op) const {
-    if (op != Op::kGather && op != Op::kDown) return {};
+    if (op != Op::kGather && op != Op::kDown && op != Op::kUpGate) return {};
     const int32_t slot = task.args[GatherOp::kSlot];
     const bool gathers_first = op == Op::kGather && slot == static_cast<int32_t>(Slot::kInnerFirst);
     const bool gathers = gathers_first || (op == Op::kGather && slot == static_cast<int32_t>(Slot::kInner));
     const bool moe = task.layer >= 0 && program_.config.is_moe(task.layer);
     const int32_t first = moe ? inner_first_vectors(program_.config, program_.rows_max) : 0;
+    if (op == Op::kUpGate && task.args[UpGateOp::kFirstVectors] != first)
+      return "publishes " + text_of(task.args[UpGateOp::kFirstVectors]) + " inner vectors as the first part, not " +
+             text_of(first);
     if (op == Op::kDown && task.args[DownOp::kFirstVectors] != first)
       return "finds " + text_of(task.args[DownOp::kFirstVectors]) + " inner vectors in the first part, not " +
              text_of(first);

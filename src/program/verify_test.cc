@@ -163,6 +163,9 @@ TEST(Verify, InnerVectorsInTwoParts) {
   const auto is_part = [](const TaskDesc& task, Slot slot) {
     return static_cast<Slot>(task.args[GatherOp::kSlot]) == slot;
   };
+  EXPECT_NE(verdict_of(Op::kUpGate, [](TaskDesc& task) { task.args[UpGateOp::kFirstVectors] = 0; })
+                .find("publishes 0 inner vectors as the first part, not 21"),
+            std::string::npos);
   EXPECT_NE(verdict_of(Op::kDown, [](TaskDesc& task) { task.args[DownOp::kFirstVectors] = 20; }).find("finds 20 inner"),
             std::string::npos);
   EXPECT_NE(verdict_of(Op::kGather,

@@ -353,14 +353,17 @@ TEST(BenchParts, TakesAwayWhatThereIs) {
   const auto named = [](const std::vector<DesignPart>& parts, const std::string& without) {
     return std::find_if(parts.begin(), parts.end(), [&](const DesignPart& part) { return part.without == without; });
   };
-  const std::vector<DesignPart> one = design_parts(1, 12, 2), eight = design_parts(8, 6, 1);
+  const ModelConfig config = model_shape("north").value();
+  const Program of_one = compile(config, h200_spec(), 1).value(), of_eight = compile(config, h200_spec(), 8).value();
+  const std::vector<DesignPart> one = design_parts(1, of_one), eight = design_parts(8, of_eight);
   EXPECT_EQ(one.front().without, "");
   EXPECT_EQ(one.size(), 8u);
-  EXPECT_EQ(eight.size(), 5u) << "the whole, a ring of 4 chunks, both credits, poll delays";
+  EXPECT_EQ(eight.size(), 7u) << "the whole, a ring of 4 chunks, both credits, poll delays, a producer, inner vectors";
   EXPECT_EQ(named(one, "ring: 8 chunks")->tuning.ring_chunks_max, 8);
   EXPECT_EQ(named(eight, "ring: 8 chunks"), eight.end());
   EXPECT_EQ(named(one, "one producer warp")->tuning.producers_max, 1);
   EXPECT_FALSE(named(one, "kernel for any number of rows")->tuning.one_row_kernel);
+  EXPECT_FALSE(named(eight, "inner vectors published at once")->tuning.early_inner);
   const cuda::CudaTuning& credit = named(eight, "credits: 1 chunk in flight")->tuning;
   for (int32_t credits : credit.credits_for(8)) EXPECT_EQ(credits, 1);
   EXPECT_EQ(credit.credits_for(1), cuda::CudaTuning{}.credits_for(1));

@@ -64,7 +64,7 @@ TEST(EmulatedExecutor, LogprobsAgreeWithTheCpuExecutor) {
 }
 
 // Less of the ring, of its producers and of its credits, and the instance for any rows where there is one row, change
-// when things happen and nothing else.
+// when things happen and nothing else; so do inner vectors of three rows that come at once.
 TEST(EmulatedExecutor, WithoutPartsOfTheDesignBitsAreTheSame) {
   const auto model = golden_model();
   std::vector<Sequence> sequences{sequence_of({4, 8, 15, 16, 23, 42})};
@@ -74,26 +74,28 @@ TEST(EmulatedExecutor, WithoutPartsOfTheDesignBitsAreTheSame) {
     auto executor = emulated(model, options);
     return executor ? decode(*executor, sequences, 3, true) : std::vector<Decoded>(sequences.size());
   };
-  for (const bool two : {false, true}) {
-    if (two) {
-      sequences.push_back(sequence_of({100, 7, 200}));
-      sequences[1].slot = 2;
-      for (PageId& page : sequences[1].pages) page = PageId((page.value + 1) % 24);
+  for (const int32_t rows : {1, 2, 3}) {
+    if (rows > 1) {
+      Sequence& another = sequences.emplace_back(sequence_of({100, 7, 200}));
+      another.slot = rows;
+      for (PageId& page : another.pages) page = PageId((page.value + rows - 1) % 24);
     }
     const std::vector<Decoded> whole = run({});
     ASSERT_EQ(whole[0].tokens.size(), 3u);
     const cuda::StepParams own = launched;
     EXPECT_GT(own.ring_chunks, 4);
-    cuda::CudaTuning ring, producer, credit, kernel, all;
+    cuda::CudaTuning ring, producer, credit, kernel, inner, all;
     ring.ring_chunks_max = all.ring_chunks_max = 5;  // a multiple of the groups below it, and what a program needs
     producer.producers_max = all.producers_max = 0;  // at least one
     credit.credits.fill(1);
     kernel.one_row_kernel = all.one_row_kernel = false;
-    for (const cuda::CudaTuning& less : {ring, producer, credit, kernel, all}) {
+    inner.early_inner = all.early_inner = false;
+    for (const cuda::CudaTuning& less : {ring, producer, credit, kernel, inner, all}) {
       const std::vector<Decoded> decoded = run(less);
       EXPECT_EQ(launched.ring_chunks, less.ring_chunks_max == 5 ? 4 : own.ring_chunks);
       EXPECT_EQ(launched.producers, less.producers_max == 0 ? 1 : own.producers);
       EXPECT_EQ(launched.any_rows_kernel, less.one_row_kernel ? 0 : 1);
+      EXPECT_EQ(launched.whole_inner, less.early_inner ? 0u : 1u);
       for (size_t i = 0; i < sequences.size(); ++i) {
         EXPECT_EQ(decoded[i].tokens, whole[i].tokens);
         EXPECT_EQ(decoded[i].logprobs, whole[i].logprobs);

@@ -26,6 +26,11 @@ struct NarrowExpertAWorker : ExpertAWorker {
   [[maybe_unused]] static constexpr const char* kName = "an expert a worker, narrow";
   static constexpr int32_t kHidden = 256;
 };
+// Of inner vectors a third makes the first part, as in North: a hidden row is shorter than a row's inner vectors.
+struct WideExperts : ManyExperts {
+  [[maybe_unused]] static constexpr const char* kName = "wide experts";
+  static constexpr int32_t kHidden = 256, kExpertWidth = 128;
+};
 constexpr int32_t kLayers = 2, kRows = 8, kSteps = 2;
 
 // Against the CPU executor, and the first and last row bit for bit against themselves alone.
@@ -71,6 +76,7 @@ void check_rows() {
 }
 
 TEST(Routes, ManyRowsOfManyExperts) { check_rows<ManyExperts>(); }
+TEST(Routes, InnerVectorsOfWhichAThirdComesFirst) { check_rows<WideExperts>(); }
 TEST(Routes, ManyRowsOfAnExpertAWorker) { check_rows<ExpertAWorker>(); }
 TEST(Routes, ManyRowsOfANarrowExpertAWorker) { check_rows<NarrowExpertAWorker>(); }
 

@@ -299,6 +299,7 @@ class DeviceExecutor final : public Executor {
     if (options_.arm == CudaArm::kMegakernel)  // nobody waits for words of a kernel that is done
       std::copy(delays.begin(), delays.end(), params_.poll_delay);
     params_.poll_pause = tuning.poll_pause;
+    params_.whole_inner = tuning.early_inner ? 0 : 1;
     params_.any_rows_kernel = tuning.one_row_kernel ? 0 : 1;
     params_.task_times =
         options_.trace && tuning.traced ? reinterpret_cast<TaskTimes*>(memory_.task_times.device) : nullptr;

@@ -366,11 +366,19 @@ struct RoutedRun {
   int32_t first_choice, choices, first_row, rows;
 };
 
+// Of whoever has nothing to do with sorted choices before all are done.
+struct NoParts {
+  static constexpr int32_t cut = 0;
+  BOREAS_DEVICE void end_part(int32_t, int32_t) const {}
+};
+
 // The same for the experts that the step's rows chose, [matrix_rows, kColumns] each, times the vectors of those that
 // chose them: flush(run, walk) for consecutive runs. x.begin_expert(first, count): the sorted choices that follow.
-template <int32_t kColumns, int32_t kRows, uint32_t kHeights, class C, class Operand, class Flush>
+// parts.end_part(begin, end): these sorted choices have been flushed, by all threads if C has several rows; once for
+// the first parts.cut of them or as many as their experts have, if there are more, and once in the end.
+template <int32_t kColumns, int32_t kRows, uint32_t kHeights, class C, class Operand, class Parts, class Flush>
 BOREAS_DEVICE void stream_experts(Worker<C>& w, StreamTaker& stream, int32_t parity, int32_t matrix_rows, Operand& x,
-                                  Flush flush) {
+                                  const Parts& parts, Flush flush) {
   constexpr bool kUnitFits = unit_fits(kRows);
   if (kUnitFits) matrix_rows = kRows;
   TileWalk<kColumns, kUnitFits ? tile_heights(kRows) : kHeights, true, C> walk(w);
@@ -381,16 +389,22 @@ BOREAS_DEVICE void stream_experts(Worker<C>& w, StreamTaker& stream, int32_t par
   const auto chosen = [&](int32_t index, int32_t begin) {
     return C::kOneRow ? 1 : w.first_sorted(parity, index + 1) - begin;
   };
-  int32_t expert = 0, left = matrix_rows, first = 0, columns = chosen(0, 0);
+  int32_t expert = 0, left = matrix_rows, first = 0, columns = chosen(0, 0), part_first = 0;
   BOREAS_NO_UNROLL
   while (true) {
     const bool end = expert == experts;
     if (const int32_t rows = whole ? matrix_rows : tile_rows(left); end || !whole || left == matrix_rows) {
-      if (sums.collected() > 0 && (end || !whole || !sums.has_room(rows * columns))) {  // the only place, as above
+      const bool ends_part = end || (parts.cut > 0 && part_first == 0 && left == matrix_rows && first >= parts.cut);
+      // The only place, as above.
+      if (sums.collected() > 0 && (ends_part || !whole || !sums.has_room(rows * columns))) {
         sums.complete();
         flush(run, walk);
         sums.end_flush(w);
         run.choices = 0;
+      }
+      if (ends_part) {
+        parts.end_part(part_first, first);
+        part_first = first;
       }
       if (end) break;
       if (run.choices == 0) run = {first, 0, matrix_rows - left, rows};

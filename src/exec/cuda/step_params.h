@@ -147,6 +147,7 @@ struct StepParams {
   uint32_t deadline;           // of a wait for a hop, in kCoarseClocks; other waits have four times that
   uint32_t poll_delay[kHops];  // clocks between the own publication and the first look, tuned
   uint32_t poll_pause;         // between looks
+  uint32_t whole_inner;        // not 0: words of inner vectors come at once, in the end (CudaTuning::early_inner)
   // ---- for traces; null: off
   TaskTimes* task_times;      // as `tasks`
   WorkerTimes* worker_times;  // [workers]

@@ -32,6 +32,7 @@ struct CudaTuning {
   int32_t ring_chunks_max = kStagesMax;       // stages of the ring that are used, at least the smallest ring's
   int32_t producers_max = kProducerWarpsMax;  // warps that fill it
   bool one_row_kernel = true;                 // false: one row runs in the megakernel's instance for any rows
+  bool early_inner = true;                    // false: words of inner vectors come at once, in the end
   bool traced = true;                         // with a trace sink: whether launches use it
 };
 

@@ -137,12 +137,13 @@ struct Worker {
   // ---- own publications, for gatherers of the same worker: they would only disturb the stream by looking earlier, and
   // may write over what consumers read until then (signal.cuh)
   BOREAS_DEVICE void announce(int32_t hop) { mbarrier_arrive(scratch(&ScratchMap::published) + hop * kBarrierBytes); }
-  BOREAS_DEVICE void wait_own_publication(const HopWait& wait) {
+  // delayed: others' words are not there yet; a look before that would be in vain.
+  BOREAS_DEVICE void wait_own_publication(const HopWait& wait, bool delayed = true) {
     if constexpr (C::kSliced) return;  // words of earlier kernels are there
     stagger(params);
     wait_phase(params, at, scratch(&ScratchMap::published) + wait.hop * kBarrierBytes, wait.use & 1, kWaitPublication,
                wait.hop);
-    pause_clocks(params.poll_delay[wait.hop]);
+    if (delayed) pause_clocks(params.poll_delay[wait.hop]);
     at.mark(Moment::kLooked);
   }
 

@@ -103,7 +103,7 @@ struct Body<C, Op::kDown> {
     const int32_t parity = w.route_parity(route_slot);
     InnerOperand x(w, task, parity);
     stream_experts<C::kExpertWidth, kRows, kHeights>(
-        w, stream, parity, count, x, [&](const RoutedRun& run, auto& sums) {
+        w, stream, parity, count, x, NoParts{}, [&](const RoutedRun& run, auto& sums) {
           const int32_t rows = unit_fits(kRows) ? kRows : run.rows;
           for (int32_t i = w.consumer_thread(); i < run.choices * rows; i += kConsumerThreads) {
             const int32_t column = i / rows;

@@ -20,7 +20,7 @@ struct Body<C, Op::kGather> {
         gather_attention(w, epoch);
         break;
       case Slot::kInnerFirst:
-        w.wait_own_publication(wait);
+        w.wait_own_publication(wait, w.params.whole_inner != 0);  // else they came while others were still at work
         if constexpr (!C::kOneRow) gather_part(w, epoch, task, true);
         break;
       default:

@@ -1,5 +1,7 @@
 // UP_GATE on the device. A unit's rows are gate 0, up 0, gate 1, up 1, ...: a tile always holds both of a pair. Words
-// of hop inner: [row][choice][worker][..] of routed layers, [row][worker][..] of dense ones.
+// of hop inner: [row][choice][worker][..] of routed layers, [row][worker][..] of dense ones. Those that make the first
+// part of inner vectors come as soon as their experts are done: when the last worker gets to the end of all, only the
+// second part is missing, which nobody wants before DOWN has done the first.
 #pragma once
 
 #include "exec/cuda/ops/op.cuh"
@@ -16,19 +18,34 @@ struct Body<C, Op::kUpGate> {
   static BOREAS_DEVICE void run(Worker<C>& w, StreamTaker& stream, const Task& task) {
     const int32_t route_slot = task.arg(UpGateOp::kRouteSlot), count = task.arg(UpGateOp::kCount);
     if (count == 0) return;
-    if (route_slot >= 0) stream_routed(w, stream, w.route_parity(route_slot), count);
-    else stream_dense(w, stream, count);
-    const int32_t vectors = route_slot >= 0 ? w.rows() * C::kExpertsPerToken : w.rows();  // row * choices + choice
-    if (route_slot >= 0) publish_outputs<kExpertSlice>(w, task, vectors, count, C::kExpertWords);
-    else publish_outputs<C::even_slice(C::kDenseWidth)>(w, task, vectors, count, C::kDenseWords);
+    if (route_slot >= 0) return stream_routed(w, stream, task, w.route_parity(route_slot), count);
+    stream_dense(w, stream, count);
+    publish_outputs<C::even_slice(C::kDenseWidth)>(w, task, w.rows(), count, C::kDenseWords);
   }
 
  private:
-  static BOREAS_DEVICE void stream_routed(Worker<C>& w, StreamTaker& stream, int32_t parity, int32_t count) {
+  // Outputs are vectors of row * choices + choice.
+  struct PublishedParts {
+    Worker<C>& w;
+    const Task& task;
+    int32_t parity, count, cut;
+
+    BOREAS_DEVICE void end_part(int32_t begin, int32_t end) const {
+      if constexpr (C::kOneRow) named_barrier(kConsumersMeet, kConsumerThreads);  // with more rows they have just met
+      publish_vectors<kExpertSlice, false>(w, task, end - begin, count, C::kExpertWords, [&](int32_t i) {
+        return C::kOneRow ? i : w.sorted_choice(parity, begin + i);
+      });
+    }
+  };
+
+  static BOREAS_DEVICE void stream_routed(Worker<C>& w, StreamTaker& stream, const Task& task, int32_t parity,
+                                          int32_t count) {
     ExpertOperand<kBlockRowBytes, C> x{w, parity, w.slot(Slot::kNormed),
                                        static_cast<uint32_t>(w.rows() * kBlockRowBytes)};
+    const PublishedParts parts{w, task, parity, count,
+                               C::kOneRow || w.params.whole_inner != 0 ? 0 : task.arg(UpGateOp::kFirstVectors)};
     stream_experts<C::kHidden, 2 * kExpertSlice, kHeightsOfSlices<C::kExpertWidth, C::kWorkers, 2>>(
-        w, stream, parity, 2 * count, x, [&](const RoutedRun& run, const auto& sums) {
+        w, stream, parity, 2 * count, x, parts, [&](const RoutedRun& run, const auto& sums) {
           const int32_t rows = unit_fits(2 * kExpertSlice) ? 2 * kExpertSlice : run.rows;
           for (int32_t i = w.consumer_thread(); i < run.choices * (rows / 2); i += kConsumerThreads) {
             const int32_t column = i / (rows / 2), pair = i - column * (rows / 2);
