@@ -113,7 +113,8 @@ Result<Reply> ask(HttpClient& client, const json::object& request, const AskOpti
   const auto start = std::chrono::steady_clock::now();
   const Result<HttpReply> answer = client.post_json("/chat/completions", json::serialize(body));
   Reply reply;
-  if (!answer.ok() && answer.error().param != "timeout") return answer.error();
+  // Only a server that is gone ends the run; an answer that is broken, too long or late is that prompt's alone.
+  if (!answer.ok() && answer.error().param == "url") return answer.error();
   if (!answer.ok()) {
     reply.error = answer.error().message;
   } else {

@@ -79,41 +79,33 @@ class HttpClient::Impl {
       : target_(std::move(target)), timeout_(std::chrono::milliseconds(timeout_ms)) {}
 
   Result<HttpReply> exchange(http::verb verb, const std::string& path, const std::string& body) {
-    const std::string request = make_request(verb, path, body);
-    const bool reused = stream_.has_value();
-    HttpReply reply;
-    beast::error_code error = attempt(request, reply, {});
-    if (reused && is_closed(error)) {  // that says nothing about the request
-      stream_.reset();
-      reply = {};
-      error = attempt(request, reply, {});
-    }
-    if (!error) return reply;
-    stream_.reset();
-    if (error == beast::error::timeout) return Error{"no answer from " + where() + " in time", "timeout"};
-    return Error{"no answer from " + where() + ": " + error.message(), "url"};
+    return exchange(make_request(verb, path, body), {}, nullptr);
   }
 
   Result<HttpReply> exchange_stream(const std::string& path, const std::string& body, const StreamSink& sink,
                                     const std::atomic<bool>& stop) {
-    const std::string request = make_request(http::verb::post, path, body);
-    stop_ = &stop;
+    return exchange(make_request(http::verb::post, path, body), sink, &stop);
+  }
+
+ private:
+  Result<HttpReply> exchange(const std::string& request, const StreamSink& sink, const std::atomic<bool>* stop) {
+    stop_ = stop;
     const bool reused = stream_.has_value();
     HttpReply reply;
     beast::error_code error = attempt(request, reply, sink);
+    // That a server closed an idle connection says nothing about the request.
     if (reused && reply.status == 0 && is_closed(error)) error = attempt(request, reply, sink);
     stop_ = nullptr;
     if (!error) return reply;
     const bool connected = stream_.has_value();
     stream_.reset();
-    if (stop) return Error{"stopped", "stopped"};
+    if (stop && *stop) return Error{"stopped", "stopped"};
     if (error == beast::error::timeout) return Error{"no answer from " + where() + " in time", "timeout"};
     if (!connected) return Error{"no connection to " + where() + ": " + error.message(), "url"};
     const bool broken = is_closed(error) || error == http::error::partial_message || error == asio::error::eof;
     return Error{"the answer from " + where() + " broke off: " + error.message(), broken ? "closed" : "http"};
   }
 
- private:
   std::string where() const { return target_.host + ":" + target_.port; }
 
   // As one piece of bytes: Asio's composed writing of Beast's buffers costs the compiler seconds.
@@ -156,11 +148,25 @@ class HttpClient::Impl {
     return error;
   }
 
+  using Parser = http::response_parser<http::buffer_body>;
+
   // Reads once: up to the end of the headers, then pieces of the body.
-  beast::error_code read_some(beast::flat_buffer& buffer, http::response_parser<http::buffer_body>& parser) {
+  beast::error_code read_some(beast::flat_buffer& buffer, Parser& parser) {
     beast::error_code error;
     http::async_read_some(*stream_, buffer, parser, [&](beast::error_code result, size_t) { error = result; });
     finish();
+    return error;
+  }
+
+  // Up to the end of the answer's headers. Interim answers (100 Continue, 103 Early Hints) are not the answer.
+  beast::error_code read_header(beast::flat_buffer& buffer, std::optional<Parser>& parser) {
+    beast::error_code error;
+    do {
+      parser.emplace();
+      parser->body_limit(kBodyBytesMax);
+      parser->header_limit(kHeaderBytesMax);
+      while (!error && !parser->is_header_done()) error = read_some(buffer, *parser);
+    } while (!error && parser->get().result_int() / 100 == 1);
     return error;
   }
 
@@ -171,29 +177,28 @@ class HttpClient::Impl {
     beast::error_code error = send(request);
     if (!stream_) return error;
     beast::flat_buffer buffer;
-    http::response_parser<http::buffer_body> parser;
-    parser.body_limit(kBodyBytesMax);
-    parser.header_limit(kHeaderBytesMax);
-    while (!error && !parser.is_header_done()) error = read_some(buffer, parser);
+    std::optional<Parser> parser;
+    if (!error) error = read_header(buffer, parser);
     if (error) {
       stream_->close();
       return error;
     }
-    reply.status = parser.get().result_int();
-    reply.retry_after_s = retry_after(parser.get());
+    reply.status = parser->get().result_int();
+    reply.retry_after_s = retry_after(parser->get());
     std::string piece(kPieceBytes, '\0');
     bool goes_on = true;
-    while (goes_on && !parser.is_done()) {
-      parser.get().body().data = piece.data();
-      parser.get().body().size = piece.size();
-      error = read_some(buffer, parser);
+    while (goes_on && !parser->is_done()) {
+      parser->get().body().data = piece.data();
+      parser->get().body().size = piece.size();
+      error = read_some(buffer, *parser);
       if (error == http::error::need_buffer) error = {};
       if (error) return error;
-      const std::string_view bytes(piece.data(), piece.size() - parser.get().body().size);
+      const std::string_view bytes(piece.data(), piece.size() - parser->get().body().size);
       if (!sink || reply.status != 200) reply.body += bytes;
       else if (!bytes.empty()) goes_on = sink(bytes);
     }
-    if (!goes_on || !parser.keep_alive()) stream_.reset();
+    // Bytes behind the answer belong to nobody; the next one would be read out of step.
+    if (!goes_on || !parser->keep_alive() || buffer.size() > 0) stream_.reset();
     return error;
   }
 

@@ -40,12 +40,12 @@ class HttpClient {
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
 
-  // `path` below the target's base. Error: no connection, no answer in time, an answer that is no HTTP or too long.
+  // `path` below the target's base. Error: `param` says what happened: "url" (no connection), "timeout", "closed" (in
+  // the middle), "http" (an answer that is no HTTP or too long), "stopped".
   Result<HttpReply> get(const std::string& path);
   Result<HttpReply> post_json(const std::string& path, const std::string& body);
   // The body of a 200 goes to `sink`, any other into the reply. The timeout is that of the whole exchange; `stop`
-  // becoming true ends it within a tenth of a second. Error: `param` says what happened: "url" (no connection),
-  // "timeout", "closed" (in the middle), "http" (an answer that is no HTTP or too long), "stopped".
+  // becoming true ends it within a tenth of a second.
   Result<HttpReply> post_stream(const std::string& path, const std::string& body, const StreamSink& sink,
                                 const std::atomic<bool>& stop);
 

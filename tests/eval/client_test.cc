@@ -152,15 +152,70 @@ TEST(EvalClient, SilenceIsATimeoutOfThatPrompt) {
   EXPECT_NE((*outcomes)[0].reply.error.find("in time"), std::string::npos);
 }
 
+struct BrokenAnswer {
+  std::string bytes;
+  std::string kind;  // the error's param
+};
+
+const std::vector<BrokenAnswer>& broken_answers() {
+  static const std::vector<BrokenAnswer> answers{
+      {"", "closed"},
+      {"garbage\r\n\r\n", "http"},
+      {"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nshort", "closed"},
+      {"HTTP/1.1 200 OK\r\nX: " + std::string(1 << 20, 'x'), "http"},
+      {"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n", "http"},
+      {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "http"},
+      {"HTTP/1.1 100 Continue\r\n\r\n", "closed"},
+  };
+  return answers;
+}
+
 TEST(EvalClient, NonsenseInsteadOfHttpIsAnError) {
-  for (const std::string& answer : {std::string(), std::string("garbage\r\n\r\n"),
-                                    std::string("HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nshort"),
-                                    "HTTP/1.1 200 OK\r\nX: " + std::string(1 << 20, 'x'),
-                                    std::string("HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n")}) {
-    AnsweringServer server([&](int) { return answer; });
+  for (const BrokenAnswer& broken : broken_answers()) {
+    AnsweringServer server([&](int) { return broken.bytes; });
     HttpClient client(target_at(server.port()), 5'000);
     const Result<HttpReply> reply = client.get("/models");
-    EXPECT_FALSE(reply.ok()) << answer.substr(0, 60);
+    ASSERT_FALSE(reply.ok()) << broken.bytes.substr(0, 60);
+    EXPECT_EQ(reply.error().param, broken.kind) << broken.bytes.substr(0, 60) << ": " << reply.error().message;
+  }
+}
+
+std::string completion_answer(const std::string& content) {
+  const std::string body = R"({"choices": [{"message": {"content": ")" + content + R"("}}]})";
+  return "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+
+TEST(EvalClient, ABrokenAnswerIsThatPromptsAlone) {
+  const std::vector<BrokenAnswer>& broken = broken_answers();
+  AnsweringServer server(
+      [&](int n) { return n % 2 == 0 ? broken[static_cast<size_t>(n / 2)].bytes : completion_answer("103"); });
+  EvalSet set{"some.jsonl", {}};
+  for (size_t i = 0; i < 2 * broken.size(); ++i) {
+    set.items.push_back(item(std::to_string(i), R"({"type": "number", "value": 103})"));
+  }
+  const std::vector<EvalSet> sets{set};
+  RunOptions options = options_for(server.port());
+  options.parallel = 1;
+  const Result<std::vector<EvalOutcome>> outcomes = run_prompts(sets, options, nullptr);
+  ASSERT_TRUE(outcomes.ok()) << outcomes.error().message;
+  for (size_t i = 0; i < outcomes->size(); ++i) {
+    const EvalOutcome& outcome = (*outcomes)[i];
+    EXPECT_EQ(outcome.verdict, i % 2 == 0 ? AnswerVerdict::kWrong : AnswerVerdict::kRight) << i;
+    EXPECT_EQ(outcome.reply.error.empty(), i % 2 != 0) << outcome.reply.error;
+  }
+}
+
+TEST(EvalClient, InterimAnswersAreSkippedAndBytesBehindAnAnswerDropped) {
+  AnsweringServer server([&](int n) {
+    const std::string interim = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n";
+    return interim + completion_answer(std::to_string(n)) + completion_answer("not asked for");
+  });
+  HttpClient client(target_at(server.port()), 5'000);
+  for (const char* content : {"0", "1"}) {
+    const Result<HttpReply> reply = client.post_json("/chat/completions", "{}");
+    ASSERT_TRUE(reply.ok()) << reply.error().message;
+    EXPECT_EQ(reply->status, 200);
+    EXPECT_EQ(*read_completion(reply->body).answer.content, content);
   }
 }
 
