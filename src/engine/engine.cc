@@ -58,6 +58,7 @@ class Engine::Impl {
       const std::lock_guard lock(mutex_);
       if (!published_.healthy) return {SubmitError::kDead, {}, 0};
       if (draining_ || stopping_) return {SubmitError::kDraining, {}, 0};
+      if (queued() == 0 && published_.running == 0) pace_.begin(clock_.now_ns());
       if (queue_full(tokens)) return {SubmitError::kQueueFull, {}, pace_.retry_after_ms(clock_.now_ns(), queued())};
       submitted.id = RequestId(next_id_++);
       inbox_tokens_ += tokens;

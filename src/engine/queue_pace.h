@@ -19,6 +19,8 @@ class QueuePace {
   static constexpr int64_t kRetryMsMin = 1'000;
   static constexpr int64_t kRetryMsMax = 60'000;
 
+  // The first request after a time in which there was none: that time does not count.
+  void begin(int64_t now_ns) { begin_ = next_ = {now_ns, left_}; }
   // must_wait: a request that came now could not start at once. left: requests that have left the queue so far.
   void observe(int64_t now_ns, bool must_wait, int64_t left);
   // waiting: requests before the refused one. Within the limits above.

@@ -50,6 +50,15 @@ TEST(QueuePace, TheQueueBeginsWhenAllPlacesAreTaken) {
   EXPECT_EQ(pace.retry_after_ms(now_ns, 9), 10 * 8'000 / 5);
 }
 
+// Nothing is observed while there is nothing to do; the queue may fill before the first step is over.
+TEST(QueuePace, ABurstAfterAnIdleHourDoesNotWaitForIt) {
+  QueuePace pace;
+  pace.observe(kSecondNs, false, 7);
+  pace.begin(3600 * kSecondNs);
+  EXPECT_EQ(pace.retry_after_ms(3600 * kSecondNs + kSecondNs / 100, 6), QueuePace::kRetryMsMin);
+  EXPECT_EQ(pace.retry_after_ms(3602 * kSecondNs, 6), 14'000);
+}
+
 TEST(QueuePace, ExtremesStayWithinTheLimits) {
   QueuePace pace;
   EXPECT_EQ(pace.retry_after_ms(0, 0), 1'000);
