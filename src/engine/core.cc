@@ -80,12 +80,12 @@ void EngineCore::start_waiting(Sequence& sequence) {
   waiting_.insert(&sequence);
 }
 
-void EngineCore::cancel(RequestId id, int32_t choice) {
+void EngineCore::cancel(RequestId id, int32_t choice, FinishReason reason) {
   const auto found = requests_.find(id);
   if (found == requests_.end()) return;
   for (Sequence& sequence : found->second->sequences) {
     if (choice >= 0 && sequence.choice != choice) continue;
-    if (sequence.state != SequenceState::kFinished) finish(sequence, FinishReason::kAbort, {});
+    if (sequence.state != SequenceState::kFinished) finish(sequence, reason, {});
   }
   forget_done();
 }

@@ -43,7 +43,7 @@ class EngineCore {
 
   // The request must not be one that never_fits().
   void add(RequestId id, Request request, EventSink sink);
-  void cancel(RequestId id, int32_t choice = -1);
+  void cancel(RequestId id, int32_t choice = -1, FinishReason reason = FinishReason::kAbort);
   void abort_all();
   void step();
 

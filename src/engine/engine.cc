@@ -68,11 +68,11 @@ class Engine::Impl {
     return submitted;
   }
 
-  void cancel(RequestId id, int32_t choice) {
+  void cancel(RequestId id, int32_t choice, FinishReason reason) {
     {
       const std::lock_guard lock(mutex_);
       if (stopping_) return;
-      cancels_.push_back({id, choice});
+      cancels_.push_back({id, choice, reason});
     }
     wake_.notify_one();
   }
@@ -119,6 +119,7 @@ class Engine::Impl {
   struct Cancel {
     RequestId id;
     int32_t choice = -1;
+    FinishReason reason = FinishReason::kAbort;
   };
   struct Orders {
     std::vector<Submission> inbox;
@@ -162,7 +163,7 @@ class Engine::Impl {
       for (Submission& submission : orders.inbox) {
         core_.add(submission.id, std::move(submission.request), std::move(submission.sink));
       }
-      for (const Cancel& cancel : orders.cancels) core_.cancel(cancel.id, cancel.choice);
+      for (const Cancel& cancel : orders.cancels) core_.cancel(cancel.id, cancel.choice, cancel.reason);
       if (orders.abort || orders.stop) core_.abort_all();
       if (!core_.idle()) core_.step();
       while (orders.stop && !core_.idle()) core_.step();  // steps in flight point into the core
@@ -221,7 +222,7 @@ Engine::~Engine() = default;
 Engine::Submitted Engine::submit(Request request, EventSink sink) {
   return impl_->submit(std::move(request), std::move(sink));
 }
-void Engine::cancel(RequestId id, int32_t choice) { impl_->cancel(id, choice); }
+void Engine::cancel(RequestId id, int32_t choice, FinishReason reason) { impl_->cancel(id, choice, reason); }
 EngineStats Engine::stats() const { return impl_->stats(); }
 int32_t Engine::context_max() const { return impl_->context_max(); }
 int32_t Engine::running_max() const { return impl_->running_max(); }

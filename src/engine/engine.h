@@ -21,9 +21,9 @@
 namespace boreas {
 
 enum class FinishReason : uint8_t {
-  kStop,    // an EOS or stop token was generated (it is the last token event)
+  kStop,    // an EOS or stop token was generated (it is the last token event), or cancel() says so
   kLength,  // max_tokens or the context is used up
-  kAbort,   // cancelled: the client left, a stop string matched, or the server shuts down
+  kAbort,   // cancelled: the client left, or the server shuts down
   kError,   // executor fault, corrupted logits, deadline
 };
 
@@ -139,9 +139,9 @@ class Engine {
     int64_t retry_after_ms = 0;  // with kQueueFull: about when those who wait now have started; 1 s to 60 s
   };
   Submitted submit(Request request, EventSink sink);
-  // Ends all choices of a request (or one of them) with kAbort at the next step boundary. Unknown or finished ids are
-  // ignored.
-  void cancel(RequestId id, int32_t choice = -1);
+  // Ends all choices of a request (or one of them) at the next step boundary. Unknown or finished ids are ignored.
+  // reason: kStop if the owner found the text complete (a stop string), which no statistics should take for an abort.
+  void cancel(RequestId id, int32_t choice = -1, FinishReason reason = FinishReason::kAbort);
   EngineStats stats() const;
   int32_t context_max() const;
   int32_t running_max() const;  // sequences that run at once: EngineOptions::running_max, or what the executor allows

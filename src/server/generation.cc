@@ -125,7 +125,8 @@ void Generation::finish_choice(int32_t index, bool by_us) {
   ++done_count_;
   if (!by_us) return;
   const int32_t prompt = index / plan_.fields.choices;
-  model().served.engine->cancel(engine_ids_[static_cast<size_t>(prompt)], index % plan_.fields.choices);
+  model().served.engine->cancel(engine_ids_[static_cast<size_t>(prompt)], index % plan_.fields.choices,
+                                FinishReason::kStop);
 }
 
 ApiError Generation::reason_of_abort(const TokenEvent& event) const {

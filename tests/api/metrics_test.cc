@@ -144,6 +144,26 @@ TEST(Metrics, WhatDecodeStepsRead) {
   EXPECT_EQ(metrics.at("boreas:decode_read_bytes_total"), 3e6 + 10 * (101 + 102 + 103));
 }
 
+// A stop string ends a choice as well as a stop token does; only who leaves has aborted.
+TEST(Metrics, AStopStringIsNoAbort) {
+  TestServer server;
+  server.write_forever("and on ");
+  for (int i = 0; i < 3; ++i) {
+    const json::value body = completion(server.port(), {{"max_tokens", 3000}, {"stop", "on and"}, {"n", 2}}).json();
+    EXPECT_EQ(text_at(body, "choices.0.finish_reason"), "stop");
+  }
+  EXPECT_TRUE(server.idle_at_baseline());
+  const Metrics metrics(server.port());
+  EXPECT_EQ(metrics.at("vllm:request_success_total", "finished_reason=\"stop\""), 6);
+  EXPECT_EQ(metrics.at("vllm:request_success_total", "finished_reason=\"abort\""), 0);
+  TestSocket socket(server.port());
+  socket.send(post_text("/v1/completions", R"({"prompt":"a","max_tokens":3900,"stream":true})"));
+  ASSERT_NE(socket.receive_until("data: "), "");
+  socket.reset();
+  EXPECT_TRUE(eventually(
+      [&server] { return Metrics(server.port()).at("vllm:request_success_total", "finished_reason=\"abort\"") == 1; }));
+}
+
 // What a scraper relies on: one TYPE line a family, counters end in _total, every value is a finite number.
 TEST(Metrics, TheTextIsWellFormed) {
   TestServer server;
