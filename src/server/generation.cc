@@ -17,6 +17,10 @@ int64_t milliseconds_between(Steady::time_point begin, Steady::time_point end) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(end - begin).count();
 }
 
+double seconds_between(Steady::time_point begin, Steady::time_point end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
+
 ApiError submit_error(const Engine::Submitted& refused, const std::string& prompt_field) {
   switch (*refused.error) {
     case SubmitError::kQueueFull:
@@ -44,7 +48,8 @@ Generation::Generation(Serving& serving, std::shared_ptr<HttpResponder> responde
       created_(std::time(nullptr)),
       cached_tokens_(plan_.requests.size()),
       done_(static_cast<size_t>(choice_count())),
-      started_(Steady::now()) {
+      started_(Steady::now()),
+      last_token_(static_cast<size_t>(choice_count())) {
   chunk_head_ =
       answer_head(id_, plan_.chunk_object, created_, options().model_names.front(), model().served.fingerprint);
   for (const Request& request : plan_.requests) usage_.prompt_tokens += static_cast<int64_t>(request.prompt.size());
@@ -87,12 +92,26 @@ bool Generation::submit_all() {
 
 void Generation::on_event(int32_t prompt, TokenEvent&& event) {
   if (ended_) return;
+  measure(prompt * plan_.fields.choices + event.choice, event);
   if (responder_->congested() || !backlog_.empty()) {
     backlog_.emplace_back(prompt, std::move(event));
     if (backlog_.size() > kBacklogEventsMax) fail(refused(408, "The client reads too slowly."));
     return;
   }
   process(prompt, event);
+}
+
+// When tokens came, not when the client reads them.
+void Generation::measure(int32_t index, const TokenEvent& event) {
+  if (event.tokens.empty() || done_[static_cast<size_t>(index)]) return;
+  const Steady::time_point now = Steady::now();
+  const Steady::time_point before = std::exchange(last_token_[static_cast<size_t>(index)], now);
+  if (first_token_ == Steady::time_point()) first_token_ = now;
+  if (before == Steady::time_point()) {
+    serving_.traffic().first_token_s.observe(seconds_between(started_, now));
+  } else {
+    serving_.traffic().between_tokens_s.observe(seconds_between(before, now));
+  }
 }
 
 void Generation::drain_backlog() {
@@ -115,7 +134,6 @@ void Generation::process(int32_t prompt, TokenEvent& event) {
   if (event.finish && (*event.finish == FinishReason::kAbort || *event.finish == FinishReason::kError)) {
     return fail(reason_of_abort(event));
   }
-  if (!event.tokens.empty() && first_token_ == Steady::time_point()) first_token_ = Steady::now();
   take(index, event);
   if (!ended_ && done_count_ == choice_count()) complete();
 }
@@ -205,6 +223,11 @@ void Generation::end(const char* outcome, int status) {
   const bool any = first_token_ != Steady::time_point();
   log_request({id_, plan_.endpoint, outcome, status, usage(), any ? milliseconds_between(started_, first_token_) : -1,
                milliseconds_between(started_, now)});
+  if (status == 200) {
+    serving_.traffic().whole_s.observe(seconds_between(started_, now));
+    serving_.traffic().prompt_tokens.observe(static_cast<double>(usage_.prompt_tokens));
+    serving_.traffic().output_tokens.observe(static_cast<double>(usage_.output_tokens));
+  }
   serving_.remove(key_);  // may be the last reference
 }
 

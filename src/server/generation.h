@@ -71,6 +71,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void finish_choice(int32_t index, bool by_us);
 
  private:
+  void measure(int32_t index, const TokenEvent& event);
   void process(int32_t prompt, TokenEvent& event);
   void drain_backlog();
   bool submit_all();
@@ -99,6 +100,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   bool ended_ = false;
   std::chrono::steady_clock::time_point started_;
   std::chrono::steady_clock::time_point first_token_;
+  std::vector<std::chrono::steady_clock::time_point> last_token_;  // by choice
 };
 
 }  // namespace boreas

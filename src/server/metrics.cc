@@ -3,6 +3,7 @@
 // it, and the portable binary needs one (decision 0004).
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,6 +11,7 @@
 
 #include "base/check.h"
 #include "server/routes.h"
+#include "server/traffic.h"
 
 namespace boreas {
 
@@ -64,6 +66,27 @@ class Page {
     constexpr const char* kName = "vllm:request_success_total";
     family(kName, "Finished choices by reason.", "counter");
     for (size_t i = 0; i < 4; ++i) sample(kName, {{"finished_reason", kReasons[i]}}, static_cast<double>(counts[i]));
+  }
+  void histogram(const std::string& name, const char* help, const Histogram& values) {
+    family(name, help, "histogram");
+    int64_t count = 0;
+    for (size_t i = 0; i < values.counts().size(); ++i) {
+      count += values.counts()[i];
+      const std::string bound = i < values.bounds().size() ? number(values.bounds()[i]) : "+Inf";
+      sample(name + "_bucket", {{"le", bound}}, static_cast<double>(count));
+    }
+    sample(name + "_sum", {}, values.sum());
+    sample(name + "_count", {}, static_cast<double>(count));
+  }
+  void answers(const std::map<Traffic::Answer, int64_t>& counts) {
+    constexpr const char* kName = "http_requests_total";
+    family(kName, "Answers by route, method and status.", "counter");
+    for (const auto& [answer, count] : counts) {
+      const auto& [handler, method, status] = answer;
+      sample(kName,
+             {{"handler", std::string(handler)}, {"method", std::string(method)}, {"status", std::to_string(status)}},
+             static_cast<double>(count));
+    }
   }
   const std::string& text() const { return text_; }
 
@@ -128,6 +151,17 @@ void add_decode_reads(Page& page, const DecodeReads& reads) {
   page.counter("boreas:decode_read_bytes_total", "Weights and KV that those steps read.", reads.bytes);
 }
 
+void add_traffic(Page& page, const Traffic& traffic) {
+  page.histogram("vllm:time_to_first_token_seconds", "From a request's arrival to a choice's first token.",
+                 traffic.first_token_s);
+  page.histogram("vllm:inter_token_latency_seconds", "From token to token of a choice.", traffic.between_tokens_s);
+  page.histogram("vllm:time_per_output_token_seconds", "The same under its former name.", traffic.between_tokens_s);
+  page.histogram("vllm:e2e_request_latency_seconds", "From a request's arrival to its end.", traffic.whole_s);
+  page.histogram("vllm:request_prompt_tokens", "Prompt tokens of finished requests.", traffic.prompt_tokens);
+  page.histogram("vllm:request_generation_tokens", "Generated tokens of finished requests.", traffic.output_tokens);
+  page.answers(traffic.answers);
+}
+
 }  // namespace
 
 void serve_metrics(Serving& serving, Call&& call) {
@@ -147,6 +181,7 @@ void serve_metrics(Serving& serving, Call&& call) {
   page.counter("boreas:computed_tokens_total", "Tokens that rows of all kinds computed, repeated work included.",
                stats.computed_tokens);
   page.finished(stats.finished);
+  add_traffic(page, serving.traffic());
   call.responder->send({200, {{"Content-Type", "text/plain; version=0.0.4; charset=utf-8"}}, page.text()});
 }
 

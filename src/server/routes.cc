@@ -1,14 +1,14 @@
 #include "server/routes.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "server/http_rules.h"
+#include "server/log.h"
 #include "server/request_ids.h"
 
 namespace boreas {
-
-namespace {
 
 enum class Access : uint8_t { kOpen, kKey };
 enum class Needs : uint8_t { kNothing, kModel };  // kModel: 503 until it is loaded
@@ -20,6 +20,8 @@ struct Route {
   Needs needs;
   void (*serve)(Serving&, Call&&);
 };
+
+namespace {
 
 constexpr Route kRoutes[] = {
     {"GET", "/health", Access::kOpen, Needs::kNothing, serve_health},
@@ -79,12 +81,13 @@ bool is_json(std::string_view content_type) {
   return equals_ignoring_case(content_type, "application/json");
 }
 
-// Adds to every answer what does not depend on the endpoint.
+// Adds to every answer what does not depend on the endpoint; tells its status.
 class DecoratedResponder final : public HttpResponder {
  public:
-  DecoratedResponder(std::shared_ptr<HttpResponder> inner, HttpFields fields)
-      : inner_(std::move(inner)), fields_(std::move(fields)) {}
+  DecoratedResponder(std::shared_ptr<HttpResponder> inner, HttpFields fields, std::function<void(int)> on_status)
+      : inner_(std::move(inner)), fields_(std::move(fields)), on_status_(std::move(on_status)) {}
   void send(HttpAnswer answer) override {
+    if (!gone()) on_status_(answer.status);
     answer.fields.insert(answer.fields.end(), fields_.begin(), fields_.end());
     inner_->send(std::move(answer));
   }
@@ -92,6 +95,7 @@ class DecoratedResponder final : public HttpResponder {
     HttpFields all = fields;
     all.insert(all.end(), fields_.begin(), fields_.end());
     fields_.clear();
+    if (!gone()) on_status_(200);
     inner_->start_sse(all);
   }
   void sse(std::string_view data) override { inner_->sse(data); }
@@ -104,7 +108,16 @@ class DecoratedResponder final : public HttpResponder {
  private:
   std::shared_ptr<HttpResponder> inner_;
   HttpFields fields_;
+  std::function<void(int)> on_status_;
 };
+
+// Of the few that are counted apart; clients may make up others.
+std::string_view known_method(std::string_view method) {
+  for (const std::string_view known : {"GET", "HEAD", "POST", "OPTIONS"}) {
+    if (method == known) return known;
+  }
+  return "other";
+}
 
 }  // namespace
 
@@ -188,12 +201,24 @@ std::optional<HttpAnswer> Routes::answer_before_body(const HttpRequest& request)
   return std::nullopt;
 }
 
+void Routes::count(const Route* route, std::string_view method, int status) const {
+  ++serving_->traffic().answers[{route ? route->path : "none", known_method(method), status}];
+}
+
+HttpAnswer Routes::refuse(int status, std::string_view message) {
+  count(nullptr, "other", status);
+  return refused(status, std::string(message)).answer();
+}
+
 std::optional<HttpAnswer> Routes::screen(const HttpRequest& request) {
   std::optional<HttpAnswer> answer = answer_before_body(request);
   if (!answer) return std::nullopt;
+  count(find_route(request.method, without_slash(request.path)), request.method, answer->status);
   add_cors(request, answer->fields);
-  const std::string_view id = request.field("x-request-id");
-  answer->fields.push_back({"X-Request-Id", is_request_id(id) ? std::string(id) : random_base62(24)});
+  const std::string_view given = request.field("x-request-id");
+  const std::string id = is_request_id(given) ? std::string(given) : random_base62(24);
+  if (answer->status >= 400) log_refusal(id, echo_text(request.path), answer->status, "", "");
+  answer->fields.push_back({"X-Request-Id", id});
   return answer;
 }
 
@@ -205,7 +230,9 @@ void Routes::handle(HttpRequest&& request, std::shared_ptr<HttpResponder> respon
   call.request_id = is_request_id(id) ? std::string(id) : random_base62(24);
   HttpFields fields{{"X-Request-Id", call.request_id}};
   add_cors(request, fields);
-  call.responder = std::make_shared<DecoratedResponder>(std::move(responder), std::move(fields));
+  call.responder = std::make_shared<DecoratedResponder>(
+      std::move(responder), std::move(fields),
+      [this, route, method = known_method(request.method)](int status) { count(route, method, status); });
   if (route->path.back() == '/') {
     const std::optional<std::string> rest = percent_decode(path.substr(route->path.size()));
     if (!rest) return call.responder->send(refused(400, "Malformed percent-encoding in the path.").answer());

@@ -20,6 +20,8 @@ struct Call {
   std::shared_ptr<HttpResponder> responder;
 };
 
+struct Route;  // a line of the table
+
 class Routes final : public HttpHandler {
  public:
   explicit Routes(const ServerOptions& options) : options_(options) {}
@@ -28,15 +30,15 @@ class Routes final : public HttpHandler {
 
   std::optional<HttpAnswer> screen(const HttpRequest& request) override;
   void handle(HttpRequest&& request, std::shared_ptr<HttpResponder> responder) override;
-  HttpAnswer refuse(int status, std::string_view message) override {
-    return refused(status, std::string(message)).answer();
-  }
+  HttpAnswer refuse(int status, std::string_view message) override;
 
  private:
   std::optional<ApiError> check_key(const HttpRequest& request) const;
   void add_cors(const HttpRequest& request, HttpFields& fields) const;
   HttpAnswer preflight(const HttpRequest& request, std::string_view methods) const;
   std::optional<HttpAnswer> answer_before_body(const HttpRequest& request) const;
+
+  void count(const Route* route, std::string_view method, int status) const;
 
   const ServerOptions& options_;
   Serving* serving_ = nullptr;

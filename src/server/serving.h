@@ -17,6 +17,7 @@
 #include "server/openai/generation_fields.h"
 #include "server/server.h"
 #include "server/token_texts.h"
+#include "server/traffic.h"
 #include "server/worker_pool.h"
 
 namespace boreas {
@@ -72,6 +73,8 @@ class Serving {
   void deliver_events();
   void engine_died(const std::string& message);
 
+  Traffic& traffic() { return traffic_; }
+
   // `wanted`, or with a suffix if a live answer has that id. Given back by release_id.
   std::string take_id(const std::string& wanted);
   void release_id(const std::string& id) { ids_.erase(id); }
@@ -87,6 +90,7 @@ class Serving {
   std::string loading_phase_ = "starting";
   double loading_progress_ = -1;
   size_t job_bytes_ = 0;
+  Traffic traffic_;
   uint64_t next_key_ = 1;
   std::unordered_set<std::string> ids_;
   std::unordered_map<uint64_t, std::shared_ptr<Generation>> live_;  // they give their ids back when they die

@@ -37,7 +37,9 @@ TEST(Http, SimpleRoutes) {
     const TestAnswer head = request(port, "HEAD", path);
     EXPECT_EQ(head.status, 200) << path;
     EXPECT_TRUE(head.body.empty());
-    EXPECT_EQ(head.fields.at("content-length"), answer.fields.at("content-length"));
+    if (std::string_view(path) != "/metrics") {  // it counts its own answers
+      EXPECT_EQ(head.fields.at("content-length"), answer.fields.at("content-length"));
+    }
     EXPECT_EQ(request(port, "OPTIONS", path).status, 204);
     EXPECT_FALSE(answer.fields.at("x-request-id").empty());
   }

@@ -1,10 +1,12 @@
 // GET /metrics: vLLM's names and what they count, compared with what the answers themselves say.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <sstream>
 #include <thread>
+#include <vector>
 
 #include "test_client.h"
 #include "test_server.h"
@@ -164,6 +166,57 @@ TEST(Metrics, AStopStringIsNoAbort) {
       [&server] { return Metrics(server.port()).at("vllm:request_success_total", "finished_reason=\"abort\"") == 1; }));
 }
 
+TEST(Metrics, LatenciesAndLengthsOfRequests) {
+  TestServer server;
+  json::object streamed = prompt_of(100, 0);
+  streamed["stream"] = true;
+  completion(server.port(), streamed);
+  json::object twice = prompt_of(30, 0);
+  twice["n"] = 2;
+  completion(server.port(), twice);
+  completion(server.port(), {{"top_p", "much"}});  // refused: no latency
+  const Metrics metrics(server.port());
+  EXPECT_EQ(metrics.at("vllm:time_to_first_token_seconds_count"), 3);
+  EXPECT_EQ(metrics.at("vllm:inter_token_latency_seconds_count"), 3 * (4 - 1));
+  EXPECT_EQ(metrics.at("vllm:time_per_output_token_seconds_count"), 3 * (4 - 1));
+  EXPECT_EQ(metrics.at("vllm:e2e_request_latency_seconds_count"), 2);
+  EXPECT_GE(metrics.at("vllm:e2e_request_latency_seconds_sum"), 0);
+  EXPECT_EQ(metrics.at("vllm:request_prompt_tokens_sum"), 130);
+  EXPECT_EQ(metrics.at("vllm:request_prompt_tokens_bucket", "le=\"20\""), 0);
+  EXPECT_EQ(metrics.at("vllm:request_prompt_tokens_bucket", "le=\"50\""), 1);
+  EXPECT_EQ(metrics.at("vllm:request_prompt_tokens_bucket", "le=\"100\""), 2);  // a bound belongs to its bucket
+  EXPECT_EQ(metrics.at("vllm:request_prompt_tokens_bucket", "le=\"+Inf\""), 2);
+  EXPECT_EQ(metrics.at("vllm:request_generation_tokens_sum"), 12);
+}
+
+TEST(Metrics, EveryAnswerIsCountedByStatus) {
+  TestServerOptions options;
+  options.server.api_keys = {"secret"};
+  TestServer server(options);
+  const std::vector<std::string> key{"Authorization: Bearer secret", "Content-Type: application/json"};
+  for (int i = 0; i < 2; ++i) request(server.port(), "GET", "/health");
+  request(server.port(), "GET", "/v1/models");
+  request(server.port(), "GET", "/v1/models/other", {}, key);
+  request(server.port(), "POST", "/v1/completions", "{}", key);
+  request(server.port(), "POST", "/v1/completions", R"({"prompt":"a","stream":true,"max_tokens":1})", key);
+  request(server.port(), "BREW", "/coffee", {}, key);
+  TestSocket socket(server.port());
+  socket.send("garbage in\r\n\r\n");
+  socket.receive_all();
+  const Metrics metrics(server.port());
+  const auto count = [&metrics](const std::string& handler, const std::string& method, int status) {
+    return metrics.at("http_requests_total", "handler=\"" + handler + "\",method=\"" + method + "\",status=\"" +
+                                                 std::to_string(status) + "\"");
+  };
+  EXPECT_EQ(count("/health", "GET", 200), 2);
+  EXPECT_EQ(count("/v1/models", "GET", 401), 1);
+  EXPECT_EQ(count("/v1/models/", "GET", 404), 1);
+  EXPECT_EQ(count("/v1/completions", "POST", 400), 1);
+  EXPECT_EQ(count("/v1/completions", "POST", 200), 1);
+  EXPECT_EQ(count("none", "other", 404), 1);
+  EXPECT_EQ(count("none", "other", 400), 1);
+}
+
 // What a scraper relies on: one TYPE line a family, counters end in _total, every value is a finite number.
 TEST(Metrics, TheTextIsWellFormed) {
   TestServer server;
@@ -184,7 +237,12 @@ TEST(Metrics, TheTextIsWellFormed) {
       EXPECT_EQ(type == "counter", family.size() > 6 && family.compare(family.size() - 6, 6, "_total") == 0) << family;
       continue;
     }
-    EXPECT_EQ(line.rfind(family + "{model_name=\"tiny\",engine=\"0\"", 0), 0u) << line;
+    const std::string sample = line.substr(0, line.find('{'));
+    const std::vector<std::string> names =
+        type == "histogram" ? std::vector<std::string>{family + "_bucket", family + "_sum", family + "_count"}
+                            : std::vector<std::string>{family};
+    EXPECT_NE(std::find(names.begin(), names.end(), sample), names.end()) << line;
+    EXPECT_EQ(line.rfind(sample + "{model_name=\"tiny\",engine=\"0\"", 0), 0u) << line;
     EXPECT_TRUE(std::isfinite(std::stod(line.substr(line.rfind(' '))))) << line;
   }
   EXPECT_GT(families.size(), 20u);
