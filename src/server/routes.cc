@@ -156,7 +156,11 @@ void Routes::add_cors(const HttpRequest& request, HttpFields& fields) const {
   } else if (std::find(allowed.begin(), allowed.end(), origin) != allowed.end()) {
     fields.push_back({"Access-Control-Allow-Origin", std::string(origin)});
     fields.push_back({"Vary", "Origin"});
+  } else {
+    return;
   }
+  // Scripts in browsers see no other fields of ours.
+  fields.push_back({"Access-Control-Expose-Headers", "X-Request-Id, Retry-After, retry-after-ms"});
 }
 
 HttpAnswer Routes::preflight(const HttpRequest& request, std::string_view methods) const {

@@ -143,6 +143,9 @@ TEST(Http, Cors) {
   EXPECT_EQ(request(any.port(), "GET", "/v1/models", "", {"Origin: http://a.example"})
                 .fields.at("access-control-allow-origin"),
             "*");
+  EXPECT_EQ(request(any.port(), "POST", "/v1/models", "", {"Origin: http://a.example"})
+                .fields.at("access-control-expose-headers"),
+            "X-Request-Id, Retry-After, retry-after-ms");
   TestServerOptions options;
   options.server.allowed_origins = {"http://a.example"};
   TestServer one(options);
@@ -151,6 +154,8 @@ TEST(Http, Cors) {
       "http://a.example");
   EXPECT_FALSE(request(one.port(), "GET", "/version", "", {"Origin: http://b.example"})
                    .fields.count("access-control-allow-origin"));
+  EXPECT_FALSE(request(one.port(), "GET", "/version", "", {"Origin: http://b.example"})
+                   .fields.count("access-control-expose-headers"));
 }
 
 TEST(Http, AmbiguousFraming) {
