@@ -1,5 +1,6 @@
 // boreas eval: how good a model's answers are. Puts prompts with exact checks to a checkpoint (through a server in this
 // process) or to any OpenAI-compatible server, prints a table, and compares with an earlier run or a reference.
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -161,7 +162,7 @@ Status prepare(const EvalFlags& flags, Setup& setup) {
   return prepare_server(flags, directory, setup);
 }
 
-// False: too many prompts are newly wrong.
+// False: too many prompts are newly wrong, or none was answered.
 Result<bool> report(const EvalFlags& flags, const Setup& setup, const std::vector<EvalOutcome>& outcomes) {
   print_table(std::cout, make_table(outcomes), flags.with_parts);
   print_errors(std::cout, outcomes);
@@ -173,12 +174,15 @@ Result<bool> report(const EvalFlags& flags, const Setup& setup, const std::vecto
   if (!flags.reference_file.empty()) {
     RETURN_IF_ERROR(compare_reference(std::cout, outcomes, setup.reference, setup.run, setup.sandbox.get()));
   }
-  if (flags.baseline_file.empty()) return true;
+  const bool answered = std::any_of(outcomes.begin(), outcomes.end(),
+                                    [](const EvalOutcome& outcome) { return outcome.reply.error.empty(); });
+  if (!answered) std::cout << "no prompt was answered: this says nothing of the model" << std::endl;
+  if (flags.baseline_file.empty()) return answered;
   const BaselineChange change = compare_baseline(outcomes, setup.baseline);
   print_change(std::cout, change);
   const bool good = change.newly_wrong.size() <= static_cast<size_t>(flags.newly_wrong_max);
   if (!good) std::cout << "more than " << flags.newly_wrong_max << " are newly wrong" << std::endl;
-  return good;
+  return good && answered;
 }
 
 int fail(const Error& error, int exit_code) {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "apps/commands.h"
 #include "apps/eval_run.h"
 #include "tests/api/answering_server.h"
 #include "tests/api/test_server.h"
@@ -124,6 +125,20 @@ TEST(EvalClient, TheKeyIsSent) {
   target.api_key = "secret";
   HttpClient with(target, 10'000);
   EXPECT_TRUE(first_model(with).ok());
+}
+
+// Else a script takes a wrong key for a model that knows nothing.
+TEST(EvalClient, ARunInWhichNothingIsAnsweredFails) {
+  TestServerOptions locked;
+  locked.server.api_keys = {"secret"};
+  TestServer server(locked);
+  const std::string url = "http://127.0.0.1:" + std::to_string(server.port());
+  std::string words[] = {
+      "boreas", "eval",    "--url", url,     "--model",
+      "any",    "--first", "2",     "--set", std::string(BOREAS_SOURCE_DIR) + "/models/demo/handwritten.jsonl"};
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  EXPECT_EQ(run_program(static_cast<int>(arguments.size()), arguments.data(), "0", add_commands), 1);
 }
 
 TEST(EvalClient, AServerThatIsNotThereEndsTheRun) {
