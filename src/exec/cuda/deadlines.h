@@ -58,7 +58,7 @@ class Deadlines {
   Time of_hop_wait(const LaunchPlan& launch) const;
   // The host's, for a launch with nothing before it.
   Time of_launch(const LaunchPlan& launch) const;
-  // What is added for a prefill before it. Its kernels wait for no other block; products give up after a second.
+  // What is added for a prefill before it. Its kernels wait for no other block, and give up after a second.
   Time of_prefill(std::span<const PrefillRange> ranges) const;
 
  private:

@@ -19,6 +19,7 @@
 #include "exec/cuda/prefill/gemm_params.h"
 #include "exec/cuda/prefill/gemm_schedule.h"
 #include "exec/cuda/prefill/gemm_tile.h"
+#include "exec/cuda/prefill/numbers.cuh"
 #ifdef BOREAS_EMULATE_DEVICE
 #include <gemm_emulation.h>
 #else
@@ -26,15 +27,6 @@
 #endif
 
 namespace boreas::cuda {
-
-// About a second. No wait of a correct run comes near it: a fault, not a hang.
-constexpr uint64_t kGemmWaitClocksMax = uint64_t{1} << 31;
-BOREAS_DEVICE void gemm_wait(uint32_t barrier, uint32_t parity) {
-  if (mbarrier_try(barrier, parity)) return;
-  const uint64_t begin = clock_now();
-  while (!mbarrier_try(barrier, parity))
-    if (clock_now() - begin > kGemmWaitClocksMax) stop_kernel();
-}
 
 // The ring as one role walks through it.
 struct GemmRing {
@@ -138,7 +130,7 @@ BOREAS_DEVICE void gemm_produce(const GemmParams& params, const GemmSchedule& sc
     if (kGather) token_copies.begin_tile(params, work);
     BOREAS_NO_UNROLL
     for (int32_t k_step = 0; k_step < params.k_steps; ++k_step) {
-      gemm_wait(ring.empty(), ring.parity);
+      prefill::wait_mbarrier(ring.empty(), ring.parity);
       if (thread == 0) mbarrier_arrive_expect(ring.full(), bytes);  // before or after what others' copies bring
       if (!kGather && lane == 0 && warp < work.width)
         tensor_copy(ring.tokens() + static_cast<uint32_t>(warp * kGemmBoxBytes), params.tensor_map,
@@ -234,7 +226,7 @@ BOREAS_DEVICE void multiply_tile(GemmConsumer& c, const Fragments& fragments, Ge
   uint32_t a[2][8], previous = 0;
   BOREAS_NO_UNROLL
   for (int32_t k_step = 0; k_step < c.params.k_steps; ++k_step) {
-    gemm_wait(c.ring.full(), c.ring.parity);
+    prefill::wait_mbarrier(c.ring.full(), c.ring.parity);
     if constexpr (kGather) fence_async_proxy();  // threads' copies are not the engine's; MMAs read like the engine
     multiply_block<kWidth>(c, fragments, sums, a[0], 0);
     mbarrier_arrive_if(k_step > 0 && c.lane == 0, previous);  // the stage before: all of its MMAs are done

@@ -25,9 +25,13 @@ BOREAS_DEVICE Floats load_floats(const float* from) { return *reinterpret_cast<c
 BOREAS_DEVICE float low_half_of(uint32_t pair) { return float_of(pair << 16); }
 BOREAS_DEVICE float high_half_of(uint32_t pair) { return float_of(pair & 0xffff0000u); }
 
+// Prefill's blocks wait for their own copies and warps only, for microseconds; about a second is a fault, not a hang.
+constexpr uint64_t kWaitClocksMax = uint64_t{1} << 31;
 BOREAS_DEVICE void wait_mbarrier(uint32_t barrier, uint32_t parity) {
-  while (!mbarrier_try(barrier, parity)) {
-  }
+  if (mbarrier_try(barrier, parity)) return;
+  const uint64_t begin = clock_now();
+  while (!mbarrier_try(barrier, parity))
+    if (clock_now() - begin > kWaitClocksMax) stop_kernel();
 }
 
 }  // namespace boreas::cuda::prefill
