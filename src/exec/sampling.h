@@ -34,6 +34,7 @@ struct SamplingParams {
   std::vector<std::pair<TokenId, float>> logit_bias;
   std::vector<TokenId> allowed_ids;     // empty: all
   std::vector<TokenId> suppressed_ids;  // stop and EOS ids, see min_tokens
+  bool operator==(const SamplingParams&) const = default;
 };
 
 // Which tokens may come next, one bit a vocabulary entry (bit i of word i / 32). Immutable once handed over.

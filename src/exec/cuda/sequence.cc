@@ -6,6 +6,26 @@
 
 namespace boreas::cuda {
 
+namespace {
+
+// Whether nothing is asked for but what draw_plan_of() hands to a device or sample_mode() looks at row by row: a
+// parameter that is not named here keeps the draw on the host.
+bool is_plain(SamplingParams params) {
+  const SamplingParams usual;
+  params.temperature = usual.temperature;
+  params.top_p = usual.top_p;
+  params.top_k = usual.top_k;
+  params.min_p = usual.min_p;
+  params.seed = usual.seed;
+  params.choice_index = usual.choice_index;
+  params.min_tokens = usual.min_tokens;
+  params.suppressed_ids = usual.suppressed_ids;
+  params.top_logprobs = usual.top_logprobs;
+  return params == usual;
+}
+
+}  // namespace
+
 Sequence::Sequence(const SequenceSpec& spec)
     : params_(spec.sampling),
       penalties_(spec.prompt, spec.output),
@@ -14,8 +34,7 @@ Sequence::Sequence(const SequenceSpec& spec)
   // The mass that top-p cuts is what top-k has left: both together take an order that a device does not have.
   greedy_ = params_.temperature == 0 || params_.top_k == 1;
   const bool one_cut = greedy_ || params_.top_k <= 0 || params_.top_p >= 1;
-  plain_ = one_cut && params_.repetition_penalty == 1 && params_.frequency_penalty == 0 &&
-           params_.presence_penalty == 0 && params_.logit_bias.empty() && params_.allowed_ids.empty();
+  plain_ = one_cut && is_plain(params_);
 }
 
 SampleMode Sequence::sample_mode(const StepRow& row) const {
