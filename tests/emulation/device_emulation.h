@@ -274,6 +274,10 @@ inline bool claim(uint32_t* word) {
   ++emulation::events;
   return free;
 }
+inline void raise_to(uint32_t* word, uint32_t value) {
+  if (*word < value) *word = value;
+  ++emulation::events;
+}
 inline void store_release_system(uint32_t* to, uint32_t value) {
   *to = value;
   ++emulation::events;

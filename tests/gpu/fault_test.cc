@@ -51,7 +51,8 @@ TEST(GpuFault, AHungStepIsAnErrorInTimeThatSaysWhere) {
   EXPECT_NE(message.find("layer 0"), std::string::npos) << message;
   EXPECT_NE(message.find("hop qkv: wanted 1, seen 0"), std::string::npos) << message;
   EXPECT_GT(seconds, 0.05) << "the deadline is 0.1 s";
-  EXPECT_LT(seconds, 0.5) << "after that the host would have given up by itself";
+  EXPECT_LT(seconds, 1.2) << "what a server that has to end within two seconds leaves for it (deadlines.h)";
+  RecordProperty("seconds", std::to_string(seconds));
   EXPECT_FALSE(executor->submit(plan).ok());
 }
 

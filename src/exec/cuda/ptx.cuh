@@ -254,6 +254,8 @@ BOREAS_DEVICE void fence_gpu() { asm volatile("fence.acq_rel.gpu;" ::: "memory")
 BOREAS_DEVICE void fence_system() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 // True for exactly one caller of a word that was 0.
 BOREAS_DEVICE bool claim(uint32_t* word) { return atomicCAS_system(word, 0u, 1u) == 0; }
+// To `value`, where less was there.
+BOREAS_DEVICE void raise_to(uint32_t* word, uint32_t value) { atomicMax_system(word, value); }
 BOREAS_DEVICE void store_release_system(uint32_t* to, uint32_t value) {
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
 }

@@ -21,8 +21,9 @@
 //   ring        bulk copies complete on a stage's `full`; consumers order their reads before the next copy with
 //               fence.proxy.async, then arrive on `empty`.
 //
-// Every wait for words, mbarriers and credits has a deadline; the first one that passes it fills the fault record and
-// stops the kernel. Named barriers have none: who is missing there stands in one of the others.
+// Every wait for words, mbarriers and credits has a deadline. Where one task hangs, many wait in vain: among those that
+// are over their deadline, the one that comes first in the program fills the fault record and stops the kernel. Named
+// barriers have none: who is missing there stands in one of the others.
 #pragma once
 
 #include "exec/cuda/ptx.cuh"
@@ -113,23 +114,41 @@ BOREAS_DEVICE void stagger(const StepParams& params) {
   if (draw % 4 == 0) pause_clocks(draw >> 2);  // up to 65,536 clocks
 }
 
-// Fills the fault record and stops the kernel. Out of line: it is named at every wait. Whoever comes second, perhaps a
-// lane of the same warp, gives the first some time, or it could stop the kernel in the middle of the record.
+// The place of a wait in the program, the later the less: hops are numbered as data flows through a layer, and whoever
+// waits within a worker mostly waits for somebody who waits for a hop. What the program's first wait is for can only be
+// missing by itself.
+constexpr uint32_t kPlacesALayer = 16, kUrgencyMost = 1u << 30;
+static_assert(kHops < kPlacesALayer);
+BOREAS_DEVICE uint32_t urgency_of(const StepParams& params, const TaskDesc* task, int32_t what, int32_t where) {
+  const int32_t layer = task == nullptr || task->layer < 0 ? params.layer_count : task->layer;
+  return kUrgencyMost - (static_cast<uint32_t>(layer) * kPlacesALayer +
+                         (what == kWaitHop ? static_cast<uint32_t>(where) : kPlacesALayer - 1));
+}
+
+// Fills the fault record and stops the kernel. Out of line: it is named at every wait. Waits that began within the same
+// step end within a twentieth of their deadline, which is twenty times what a step takes: as long the most urgent one
+// is looked for. Whoever it is not, perhaps a lane of the same warp, gives that one some time, or it could stop the
+// kernel in the middle of the record.
 constexpr uint32_t kRecordTime = 2048;  // in kCoarseClocks: a millisecond, a thousand times what it takes
+BOREAS_DEVICE void pause_coarse(uint32_t coarse_clocks) {
+  const uint32_t begin = clock_coarse();
+  while (clock_coarse() - begin < coarse_clocks) spin_hint();
+}
 BOREAS_DEVICE_COLD void fail_wait(const StepParams& params, int32_t role, int32_t task_index, int32_t what,
                                   int32_t where, uint32_t wanted, uint32_t seen) {
   FaultRecord* fault = params.fault;
-  if (claim(&fault->claimed)) {
+  const TaskDesc* task = task_index < 0 ? nullptr
+                                        : params.tasks + params.list_first[block_index() * kRoles + role] + task_index;
+  const uint32_t urgency = urgency_of(params, task, what, where);
+  if (load_acquire_system(&fault->urgency) < urgency) raise_to(&fault->urgency, urgency);
+  pause_coarse(params.deadline / 16);
+  if (load_acquire_system(&fault->urgency) == urgency && claim(&fault->claimed)) {
     fault->worker = block_index();
     fault->role = role;
     fault->warp = thread_index() / 32;
     fault->task = task_index;
-    fault->op = fault->layer = -1;
-    if (task_index >= 0) {
-      const TaskDesc& task = params.tasks[params.list_first[block_index() * kRoles + role] + task_index];
-      fault->op = task.op;
-      fault->layer = task.layer;
-    }
+    fault->op = task == nullptr ? -1 : task->op;
+    fault->layer = task == nullptr ? -1 : task->layer;
     fault->what = what;
     fault->hop_or_barrier = where;
     fault->wanted = wanted;

@@ -23,10 +23,11 @@ struct alignas(16) Word {
 };
 static_assert(sizeof(Word) == 16);
 
-// First failed wait of the device; lies in host memory that the device maps. `claimed` goes from 0 to 1 once, the other
-// fields follow, `complete` last.
+// Of the waits that the device gives up, the one that comes first in the program; lies in host memory that the device
+// maps. `urgency` rises to that wait's, `claimed` goes from 0 to 1 once, the other fields follow, `complete` last.
 struct FaultRecord {
   uint32_t claimed, complete;
+  uint32_t urgency;
   int32_t worker, role, warp, task, op, layer;
   int32_t what;            // WaitKind
   int32_t hop_or_barrier;  // of a chunk its number, of a credit the stream (LoadOp)
