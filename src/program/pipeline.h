@@ -17,9 +17,11 @@
 //      order by one warp (ArrivalCounter) in a shared word, never by asking the `full` barrier of chunk - credits:
 //      other producers may have lapped it. The counter itself is never lapped, because nobody is further than `credits`
 //      ahead of it.
-//   3. A producer waits for its credit first and for `empty` second. The credit says that the stage's last chunk has
-//      arrived, so `empty` is at most one phase behind. In the other order a stage would have to belong to one producer
-//      (stages a multiple of producers), or a producer could pass a phase of `empty` that is two behind.
+//   3. A producer waits for `empty` first, so that all it has to do before a copy is done when the copy's credit comes.
+//      Therefore a stage belongs to one producer: stages is a multiple of producers. Else a producer could pass a phase
+//      of `empty` that is two behind. (Its credit first, which says that the stage's last chunk has arrived, would
+//      spare that; then the wait for `empty` lies between a credit and its copy.) Before its credit a chunk must not be
+//      able to land, or it could lap the counter.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +38,8 @@ struct PipelineShape {
 
 constexpr bool is_valid(const PipelineShape& shape) {
   return shape.producers >= 1 && shape.groups >= 1 && shape.turn >= 1 && shape.stages >= shape.producers &&
-         shape.stages % (shape.groups * shape.turn) == 0 && shape.credits >= 1 && shape.credits <= shape.stages;
+         shape.stages % (shape.groups * shape.turn) == 0 && shape.stages % shape.producers == 0 && shape.credits >= 1 &&
+         shape.credits <= shape.stages;
 }
 
 // A walk over chunk numbers that keeps stage and parity without dividing.
@@ -65,7 +68,7 @@ class ChunkCursor {
   int32_t odd_round_;
 };
 
-// One producer warp: wait until has_credit, then for `empty`, then arm `full` and issue the copy, then advance.
+// One producer warp: wait for `empty`, arm `full`, wait until has_credit, issue the copy, then advance.
 class ProducerTurn {
  public:
   constexpr ProducerTurn(const PipelineShape& shape, int32_t warp)

@@ -85,8 +85,8 @@ class Placement {
     return Ok{};
   }
 
-  // A stage belongs to one consumer group for good (see pipeline.h), so the ring is a multiple of the groups. As
-  // many producer warps as the smallest O item has chunks: then taking it proves that all of them have come by, also
+  // A stage belongs to one consumer group and one producer for good (see pipeline.h): the ring is a multiple of both.
+  // As many producer warps as the smallest O item has chunks: then taking it proves that all of them have come by, also
   // those that had nothing to do in the items before it, whose number of chunks only the step knows.
   void set_ring(int32_t stages) {
     const DeviceSpec& device = program_.device;
@@ -95,6 +95,7 @@ class Placement {
     const int64_t chunks = chunks_of_pieces(unit_pieces(smallest_slice, config_.query_width()));
     const int64_t limit = std::min(device.producer_warps, program_.ring_chunks);
     program_.producers = static_cast<int32_t>(std::clamp<int64_t>(chunks, 1, limit));
+    while (program_.ring_chunks % program_.producers != 0) --program_.producers;
   }
 
   // ---- lists of one worker

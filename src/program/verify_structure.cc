@@ -63,6 +63,9 @@ class StructureCheck {
                  text_of(device.consumer_groups) + " consumer groups";
     else if (!in_range(program_.producers, 1, std::min(device.producer_warps, program_.ring_chunks) + 1))
       problem_ = text_of(program_.producers) + " producer warps";
+    else if (program_.ring_chunks % program_.producers != 0)
+      problem_ = "a ring of " + text_of(program_.ring_chunks) + " chunks is no multiple of the " +
+                 text_of(program_.producers) + " producer warps";
   }
 
   void check_slot(int32_t i) {

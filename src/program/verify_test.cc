@@ -37,7 +37,8 @@ TEST(Verify, TheProgramItselfIsFine) {
 TEST(Verify, MemoryThatDoesNotFit) {
   EXPECT_VERDICT("the ring has 2 chunks", program.ring_chunks = 2);
   EXPECT_VERDICT("no multiple of the 2 consumer groups", program.ring_chunks = 5);
-  EXPECT_VERDICT("producer warps", program.producers = 5);
+  EXPECT_VERDICT("5 producer warps", program.producers = 5);
+  EXPECT_VERDICT("no multiple of the 3 producer warps", program.producers = 3);
   EXPECT_VERDICT("slot normed has 0 bytes", program.slots[0].bytes = 0);
   EXPECT_VERDICT("slot qkv has", program.slots[1].bytes -= 1);
   EXPECT_VERDICT("not aligned or beyond the end", program.slot_bytes -= 256);

@@ -217,9 +217,9 @@ struct Ring {
   void produce(int32_t warp) const {
     if (thread_index() % 32 != 0) return;
     for (ProducerTurn turn(config.shape, warp); turn.has_chunk_before(config.chunks); turn.advance()) {
-      while (!turn.has_credit(static_cast<int32_t>(load_shared_32(kCounterAt)))) spin_hint();
       if (!config.empty_ignored) wait(of(kEmptyAt, turn.stage()), turn.empty_parity());
       mbarrier_arrive_expect(of(kFullAt, turn.stage()), kChunkBytes);
+      while (!turn.has_credit(static_cast<int32_t>(load_shared_32(kCounterAt)))) spin_hint();
       bulk_copy(stage_at(turn.stage()), &source[static_cast<size_t>(turn.chunk()) * 4], kChunkBytes,
                 of(kFullAt, turn.stage()), evict_first_policy());
     }
@@ -280,7 +280,7 @@ TEST_F(Memory, RingDeliversEveryChunkOnce) {
   const RingCase cases[] = {
       {{.stages = 4, .producers = 2, .groups = 2, .turn = 1, .credits = 3}, 40},
       {{.stages = 4, .producers = 1, .groups = 1, .turn = 2, .credits = 4}, 21},
-      {{.stages = 8, .producers = 3, .groups = 2, .turn = 2, .credits = 5}, 50},
+      {{.stages = 12, .producers = 3, .groups = 2, .turn = 2, .credits = 5}, 50},
       {{.stages = 2, .producers = 2, .groups = 1, .turn = 1, .credits = 1}, 9},
   };
   for (const RingCase& config : cases) {

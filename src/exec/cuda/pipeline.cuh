@@ -42,7 +42,6 @@ class StreamTaker {
     return begin_chunk(params, at) + static_cast<uint32_t>(piece_in_chunk() * before);
   }
   BOREAS_DEVICE void end_chunk(const StepParams& params) {
-    fence_async_proxy();
     warp_sync();
     mbarrier_arrive_if(thread_index() % 32 == 0, barrier(params.scratch.empty));
     turn_.advance();

@@ -18,8 +18,10 @@
 //               when readers are done: their own slot's mbarrier says so (OUT_PROJ's, for inner over attention), or
 //               their publication: consumers meet at a named barrier before they publish, then one announces it
 //               (release) to the gatherers of its worker, who wait for that (Worker::wait_own_publication).
-//   ring        bulk copies complete on a stage's `full`; consumers order their reads before the next copy with
-//               fence.proxy.async, then arrive on `empty`.
+//   ring        bulk copies complete on a stage's `full`. Consumers read, write where this launch knows better, sync
+//               their warp, and its lane 0 arrives on `empty` (release). The producer waits for that (acquire), then
+//               fence.proxy.async puts its next copy behind all of it. A proxy fence anywhere on the way from one to
+//               the other serves; there it holds up nobody who computes, and is over before the copy's credit comes.
 //
 // Every wait for words, mbarriers and credits has a deadline. Where one task hangs, many wait in vain: among those that
 // are over their deadline, the one that comes first in the program fills the fault record and stops the kernel. Named
@@ -137,8 +139,8 @@ BOREAS_DEVICE void pause_coarse(uint32_t coarse_clocks) {
 BOREAS_DEVICE_COLD void fail_wait(const StepParams& params, int32_t role, int32_t task_index, int32_t what,
                                   int32_t where, uint32_t wanted, uint32_t seen) {
   FaultRecord* fault = params.fault;
-  const TaskDesc* task = task_index < 0 ? nullptr
-                                        : params.tasks + params.list_first[block_index() * kRoles + role] + task_index;
+  const TaskDesc* task =
+      task_index < 0 ? nullptr : params.tasks + params.list_first[block_index() * kRoles + role] + task_index;
   const uint32_t urgency = urgency_of(params, task, what, where);
   if (load_acquire_system(&fault->urgency) < urgency) raise_to(&fault->urgency, urgency);
   pause_coarse(params.deadline / 16);

@@ -13,7 +13,7 @@
 //
 // This launch's K and V are not in the streamed pages yet: they are patched into the chunk in shared memory from the
 // qkv slot, and appended to the page in memory. Positions that the row does not see count as absent: their scores are
-// -infinity, their V is zero.
+// -infinity, their V is zero; a chunk without any is passed over, and not copied (ops/load.cuh).
 #pragma once
 
 #include "exec/cuda/ops/op.cuh"
@@ -134,7 +134,8 @@ struct Body<C, Op::kAttention> {
     const uint32_t keys = stream.begin_chunk(w.params, w.at);
     const int32_t base = page * kLayoutPagePositions + half * kKvHalfPositions;
     if (sight.last >= base && sight.launched < base + kKvHalfPositions) patch(w, row, base, keys);
-    attend(w, sight.first - base, sight.last - base, keys, query, state);
+    if (sight.first < base + kKvHalfPositions && sight.last >= base)
+      attend(w, sight.first - base, sight.last - base, keys, query, state);
     stream.end_chunk(w.params);
   }
 

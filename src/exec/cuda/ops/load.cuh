@@ -72,16 +72,20 @@ struct Body<C, Op::kLoad> {
   static BOREAS_DEVICE uint32_t full_barrier(const Worker<C>& w, const ProducerTurn& turn) {
     return w.scratch(&ScratchMap::full) + turn.stage() * kBarrierBytes;
   }
-  static BOREAS_DEVICE void wait_for_stage(Worker<C>& w, const StreamItem& item, int32_t credits,
-                                           const ProducerTurn& turn) {
+  // The stage is free for this chunk. Until its credit comes there is time for all but what lets the chunk arrive.
+  static BOREAS_DEVICE void wait_for_stage(Worker<C>& w, const ProducerTurn& turn) {
+    wait_phase(w.params, w.at, w.scratch(&ScratchMap::empty) + turn.stage() * kBarrierBytes, turn.empty_parity(),
+               kWaitChunkEmpty, turn.chunk());
+    fence_async_proxy();
+  }
+  static BOREAS_DEVICE void wait_for_credit(Worker<C>& w, const StreamItem& item, int32_t credits,
+                                            const ProducerTurn& turn) {
     stagger(w.params);
     Deadline deadline(w.params, w.at);
     for (int32_t arrived;
          turn.chunk() - (arrived = static_cast<int32_t>(load_shared_32(w.scratch(&ScratchMap::arrived)))) >= credits;)
       deadline.miss(kWaitCredit, item.stream, static_cast<uint32_t>(turn.chunk() - credits + 1),
                     static_cast<uint32_t>(arrived));
-    wait_phase(w.params, w.at, w.scratch(&ScratchMap::empty) + turn.stage() * kBarrierBytes, turn.empty_parity(),
-               kWaitChunkEmpty, turn.chunk());
   }
 
   // A piece on its way through an item: which one of which unit. One lane computes it chunk by chunk, so it steps
@@ -116,10 +120,11 @@ struct Body<C, Op::kLoad> {
       next.step(item, 1);
       const PiecePlace first = place_of(item, source, at.piece);
       const PiecePlace second = next.unit < item.units ? place_of(item, source, next.piece) : PiecePlace{};
-      wait_for_stage(w, item, credits, turn);
       const uint32_t stage = stage_address(w, turn), barrier = full_barrier(w, turn);
       const uint32_t first_bytes = static_cast<uint32_t>(first.bytes);
+      wait_for_stage(w, turn);
       mbarrier_arrive_expect(barrier, first_bytes + static_cast<uint32_t>(second.bytes));
+      wait_for_credit(w, item, credits, turn);
       const bool together = next.unit == at.unit;
       bulk_copy(stage, unit + first.offset, together ? first_bytes + static_cast<uint32_t>(second.bytes) : first_bytes,
                 barrier, policy);
@@ -144,14 +149,32 @@ struct Body<C, Op::kLoad> {
     const int32_t credits = w.params.credits[item.stream];
     const uint32_t list = w.page_list(sliding);
     BOREAS_NO_UNROLL
-    for (; turn.has_chunk_before(end); turn.advance()) {
-      const int32_t chunk = turn.chunk() - item_first;
-      const uint8_t* from = pool + load_half(list + chunk / 2 * 2) * page_bytes + chunk % 2 * kKvHalfBytes;
-      wait_for_stage(w, item, credits, turn);
-      const uint32_t barrier = full_barrier(w, turn);
-      mbarrier_arrive_expect(barrier, kKvHalfBytes);
-      bulk_copy(stage_address(w, turn), from, kKvHalfBytes, barrier, policy);
+    for (int32_t row = 0; turn.has_chunk_before(end); ++row) {
+      const int32_t row_end = item_first + w.page_end(row, sliding) * 2;
+      BOREAS_NO_UNROLL
+      for (; turn.has_chunk_before(row_end); turn.advance()) {
+        const int32_t chunk = turn.chunk() - item_first;
+        const uint8_t* from = pool + load_half(list + chunk / 2 * 2) * page_bytes + chunk % 2 * kKvHalfBytes;
+        const bool seen = is_in_sight(w, row, sliding, chunk);
+        const uint32_t barrier = full_barrier(w, turn);
+        wait_for_stage(w, turn);
+        if (seen) mbarrier_arrive_expect(barrier, kKvHalfBytes);
+        wait_for_credit(w, item, credits, turn);
+        if (seen) bulk_copy(stage_address(w, turn), from, kKvHalfBytes, barrier, policy);
+        else mbarrier_arrive(barrier);
+      }
     }
+  }
+
+  // Whether the row sees anything of a chunk, a half of a page. Attention passes over the others (ops/attention.cuh).
+  // Of the first and the newest page in sight, one worker's in a sliding layer, that is one half in four.
+  static BOREAS_DEVICE bool is_in_sight(const Worker<C>& w, int32_t row, bool sliding, int32_t chunk) {
+    const int32_t entry = chunk / 2, base = chunk % 2 * kKvHalfPositions;
+    const PageEdges edges = w.page_edges(row, sliding);
+    const int32_t last = w.params.row[row].position;
+    if (entry == edges.newest && last % kLayoutPagePositions < base) return false;
+    return entry != edges.first ||
+           first_visible(last, sliding, w.params.window) % kLayoutPagePositions < base + kKvHalfPositions;
   }
 };
 
