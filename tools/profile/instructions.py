@@ -55,8 +55,9 @@ def main():
             continue
         why = sorted(((whole(code[i][place[name]]), name) for name in stalls), reverse=True)[:2]
         times = whole(code[i][place["Instructions Executed"]]) / (flags.workers * flags.layers * flags.warps)
-        print(f"{i:6} {own:7.0f} ns, {up_to:8.0f} so far, {times:7.2f} times  {code[i][place['Source']].strip():64.64}  "
-              + ", ".join(f"{name[len('stall_'):]} {count * ns:.0f}" for count, name in why if count > 0))
+        reasons = ", ".join(f"{name[len('stall_'):]} {count * ns:.0f}" for count, name in why if count > 0)
+        text = code[i][place["Source"]].strip()
+        print(f"{i:6} {own:7.0f} ns, {up_to:8.0f} so far, {times:7.2f} times  {text:64.64}  {reasons}")
 
 
 if __name__ == "__main__":
