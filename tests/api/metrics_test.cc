@@ -148,16 +148,25 @@ TEST(Metrics, WhatDecodeStepsRead) {
 
 // A stop string ends a choice as well as a stop token does; only who leaves has aborted.
 TEST(Metrics, AStopStringIsNoAbort) {
-  TestServer server;
+  TestServerOptions slow;
+  slow.fake.step_ns = 5'000'000;  // 3,000 tokens take 15 s: the stop string comes before the engine is at their end
+  TestServer server(slow);
   server.write_forever("and on ");
   for (int i = 0; i < 3; ++i) {
     const json::value body = completion(server.port(), {{"max_tokens", 3000}, {"stop", "on and"}, {"n", 2}}).json();
     EXPECT_EQ(text_at(body, "choices.0.finish_reason"), "stop");
   }
   EXPECT_TRUE(server.idle_at_baseline());
-  const Metrics metrics(server.port());
-  EXPECT_EQ(metrics.at("vllm:request_success_total", "finished_reason=\"stop\""), 6);
-  EXPECT_EQ(metrics.at("vllm:request_success_total", "finished_reason=\"abort\""), 0);
+  EXPECT_TRUE(eventually(  // a request is counted when its answer is out
+      [&server] { return Metrics(server.port()).at("vllm:request_success_total", "finished_reason=\"stop\"") == 6; }));
+  EXPECT_EQ(Metrics(server.port()).at("vllm:request_success_total", "finished_reason=\"abort\""), 0);
+}
+
+TEST(Metrics, AClientThatLeavesIsAnAbort) {
+  TestServerOptions slow;
+  slow.fake.step_ns = 20'000'000;  // 3,900 tokens take longer than the test waits
+  TestServer server(slow);
+  server.write_forever("and on ");
   TestSocket socket(server.port());
   socket.send(post_text("/v1/completions", R"({"prompt":"a","max_tokens":3900,"stream":true})"));
   ASSERT_NE(socket.receive_until("data: "), "");
