@@ -116,9 +116,9 @@ BOREAS_DEVICE void stagger(const StepParams& params) {
   if (draw % 4 == 0) pause_clocks(draw >> 2);  // up to 65,536 clocks
 }
 
-// The place of a wait in the program, the later the less: hops are numbered as data flows through a layer, and whoever
-// waits within a worker mostly waits for somebody who waits for a hop. What the program's first wait is for can only be
-// missing by itself.
+// The place of a wait in the program; the earlier, the more urgent. Hops are numbered as data flows through a layer;
+// whoever waits for something of his own worker mostly waits for somebody who waits for a hop, so he comes last in his
+// layer. What the first wait of all is for is not missing because of another one.
 constexpr uint32_t kPlacesALayer = 16, kUrgencyMost = 1u << 30;
 static_assert(kHops < kPlacesALayer);
 BOREAS_DEVICE uint32_t urgency_of(const StepParams& params, const TaskDesc* task, int32_t what, int32_t where) {
@@ -127,15 +127,25 @@ BOREAS_DEVICE uint32_t urgency_of(const StepParams& params, const TaskDesc* task
                          (what == kWaitHop ? static_cast<uint32_t>(where) : kPlacesALayer - 1));
 }
 
-// Fills the fault record and stops the kernel. Out of line: it is named at every wait. Waits that began within the same
-// step end within a twentieth of their deadline, which is twenty times what a step takes: as long the most urgent one
-// is looked for. Whoever it is not, perhaps a lane of the same warp, gives that one some time, or it could stop the
-// kernel in the middle of the record.
 constexpr uint32_t kRecordTime = 2048;  // in kCoarseClocks: a millisecond, a thousand times what it takes
 BOREAS_DEVICE void pause_coarse(uint32_t coarse_clocks) {
   const uint32_t begin = clock_coarse();
   while (clock_coarse() - begin < coarse_clocks) spin_hint();
 }
+// Whether the record is complete within so long.
+BOREAS_DEVICE bool record_comes(const FaultRecord* fault, uint32_t coarse_clocks) {
+  const uint32_t begin = clock_coarse();
+  while (load_acquire_system(&fault->complete) == 0) {
+    if (clock_coarse() - begin >= coarse_clocks) return false;
+    spin_hint();
+  }
+  return true;
+}
+
+// Fills the fault record and stops the kernel. Out of line: it is named at every wait. Waits that began within one step
+// end within a step's time, a twentieth of their deadline, of each other; the most urgent one is looked for a little
+// longer than that, by each from its own end on. Whoever it is not, perhaps a lane of the same warp, waits for its
+// record, or it could stop the kernel in the middle of that; if none comes, its own must do.
 BOREAS_DEVICE_COLD void fail_wait(const StepParams& params, int32_t role, int32_t task_index, int32_t what,
                                   int32_t where, uint32_t wanted, uint32_t seen) {
   FaultRecord* fault = params.fault;
@@ -143,8 +153,10 @@ BOREAS_DEVICE_COLD void fail_wait(const StepParams& params, int32_t role, int32_
       task_index < 0 ? nullptr : params.tasks + params.list_first[block_index() * kRoles + role] + task_index;
   const uint32_t urgency = urgency_of(params, task, what, where);
   if (load_acquire_system(&fault->urgency) < urgency) raise_to(&fault->urgency, urgency);
-  pause_coarse(params.deadline / 16);
-  if (load_acquire_system(&fault->urgency) == urgency && claim(&fault->claimed)) {
+  const uint32_t look = params.deadline / 16;
+  pause_coarse(look);
+  const bool speaks = load_acquire_system(&fault->urgency) == urgency || !record_comes(fault, look + kRecordTime);
+  if (speaks && claim(&fault->claimed)) {
     fault->worker = block_index();
     fault->role = role;
     fault->warp = thread_index() / 32;
@@ -157,8 +169,7 @@ BOREAS_DEVICE_COLD void fail_wait(const StepParams& params, int32_t role, int32_
     fault->seen = seen;
     store_release_system(&fault->complete, 1);
   } else {
-    const uint32_t begin = clock_coarse();
-    while (load_acquire_system(&fault->complete) == 0 && clock_coarse() - begin < kRecordTime) spin_hint();
+    record_comes(fault, kRecordTime);
   }
   fence_system();
   stop_kernel();
