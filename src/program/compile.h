@@ -73,7 +73,7 @@ struct Program {
   std::array<int32_t, kHops> hop_uses{};
   std::array<SlotSpec, kSlots> slots{};
   int64_t slot_bytes = 0;     // of one worker, all slots
-  int32_t ring_chunks = 0;    // stages left for the ring, a multiple of the device's consumer groups
+  int32_t ring_chunks = 0;    // stages left for the ring, a multiple of consumer groups and of producers
   int32_t producers = 1;      // warps that fill it in turn, at most the device's
   int32_t barrier_count = 0;  // barrier i announces slot i
   // Lists of all workers and roles in one array: that of worker w, role r is tasks [list_first[i], list_first[i + 1]),

@@ -274,8 +274,8 @@ TEST(Pipeline, StagesThatAreNoMultipleOfTheGroupsAreFoundBad) {
   EXPECT_NE(explore({5, 2, 2, 1, 5}, 12, CreditRule::kArrivalCounter), "");
 }
 
-// A stage must belong to one producer, unless he waits for his credit first: without that order or the counter, other
-// rings are found bad.
+// A stage must belong to one producer, unless that one waits for his credit first: without that order or the counter,
+// other rings are found bad.
 TEST(Pipeline, StagesThatAreNoMultipleOfTheProducersAreFoundBad) {
   int32_t found = 0;
   for_each_shape([&](const PipelineShape& shape) {

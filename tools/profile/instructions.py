@@ -9,21 +9,22 @@
 
 Set BOREAS_DEADLINE_SCALE=30: ncu stops the kernel for longer than a wait may take. A sample is one warp at one moment;
 all warps get as many, so a role's samples over its warps are time. The kernel has a role's code in one piece more or
-less: --first, --last and --warps (8 consumers, 4 messengers, 2 producers, 1 router) make times of counts. How often an
-instruction is executed a layer tells what it belongs to.
+less: --first, --last and --warps (8 consumers, 4 messengers, 2 producers, 1 router, 1 arrivals) make times of counts.
+How often an instruction is executed a layer tells what it belongs to.
 """
 import argparse
 import csv
+import itertools
 import sys
 
 WARPS_OF_A_WORKER = 16
 
 
+COLUMNS = {"Source", "# Samples", "Instructions Executed"}
+
+
 def whole(text):
-    try:
-        return int(float(text))
-    except ValueError:
-        return 0
+    return int(float(text.replace(",", ""))) if text else 0
 
 
 def main():
@@ -37,16 +38,24 @@ def main():
     parser.add_argument("--last", type=int, default=1 << 30, help="instruction")
     parser.add_argument("--least-ns", type=float, default=50, help="leave out instructions with less a layer")
     flags = parser.parse_args()
-    with open(flags.csv, newline="", encoding="utf-8") as file:
-        lines = list(csv.reader(file))
-    header = next((i for i, line in enumerate(lines) if "Source" in line and "# Samples" in line), None)
+    if min(flags.layers, flags.workers, flags.warps) < 1 or flags.step_us <= 0:
+        parser.error("a step takes time; layers, workers and warps are at least 1")
+    try:
+        with open(flags.csv, newline="", encoding="utf-8") as file:
+            lines = list(csv.reader(file))
+    except (OSError, UnicodeDecodeError) as error:
+        sys.exit(f"{flags.csv}: {error}")
+    header = next((i for i, line in enumerate(lines) if COLUMNS <= set(line)), None)
     if header is None:
-        sys.exit(f"{flags.csv}: no columns Source and # Samples; it should come from ncu --page source --csv")
+        sys.exit(f"{flags.csv}: no columns {', '.join(sorted(COLUMNS))}; it should come from ncu --page source --csv")
     place = {name: i for i, name in enumerate(lines[header])}
     stalls = [name for name in lines[header] if name.startswith("stall_") and "(" not in name]
-    code = lines[header + 1:]
+    width = len(lines[header])  # of one kernel: another one's table has a line of its own before it
+    code = list(itertools.takewhile(lambda line: len(line) == width and line != lines[header], lines[header + 1:]))
     samples = sum(whole(line[place["# Samples"]]) for line in code)
-    ns = flags.step_us * 1000 / flags.layers * WARPS_OF_A_WORKER / flags.warps / max(samples, 1)
+    if samples == 0:
+        sys.exit(f"{flags.csv}: no samples")
+    ns = flags.step_us * 1000 / flags.layers * WARPS_OF_A_WORKER / flags.warps / samples
     up_to = 0.0
     for i in range(flags.first, min(flags.last + 1, len(code))):
         own = whole(code[i][place["# Samples"]]) * ns

@@ -161,6 +161,7 @@ size_t ProgramSet::select(int32_t rows, const CudaTuning& tuning, StepParams& pa
   params.ring_chunks = std::clamp(tuning.ring_chunks_max / kConsumerGroups * kConsumerGroups, ring_chunks_min_,
                                   std::max(ring_chunks_min_, entry.ring_chunks));
   params.producers = std::clamp(tuning.producers_max, 1, entry.producers);
+  CHECK(params.ring_chunks % params.producers == 0);  // program/pipeline.h, rule 3
   const CudaTuning::Credits& credits = tuning.credits_for(rows);
   for (size_t i = 0; i < kStreams; ++i) params.credits[i] = std::clamp(credits[i], 1, params.ring_chunks);
   params.page_list_full = lists_.full;

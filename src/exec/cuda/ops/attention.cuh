@@ -133,9 +133,10 @@ struct Body<C, Op::kAttention> {
                                         const Sight& sight, const Vec4 (&query)[4], AttentionState& state) {
     const uint32_t keys = stream.begin_chunk(w.params, w.at);
     const int32_t base = page * kLayoutPagePositions + half * kKvHalfPositions;
-    if (sight.last >= base && sight.launched < base + kKvHalfPositions) patch(w, row, base, keys);
-    if (sight.first < base + kKvHalfPositions && sight.last >= base)
+    if (sight.first < base + kKvHalfPositions && sight.last >= base) {
+      if (sight.launched < base + kKvHalfPositions) patch(w, row, base, keys);
       attend(w, sight.first - base, sight.last - base, keys, query, state);
+    }
     stream.end_chunk(w.params);
   }
 

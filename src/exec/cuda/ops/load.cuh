@@ -72,7 +72,8 @@ struct Body<C, Op::kLoad> {
   static BOREAS_DEVICE uint32_t full_barrier(const Worker<C>& w, const ProducerTurn& turn) {
     return w.scratch(&ScratchMap::full) + turn.stage() * kBarrierBytes;
   }
-  // The stage is free for this chunk. Until its credit comes there is time for all but what lets the chunk arrive.
+  // The stage is free for this chunk: all warps of the group that read the one before have arrived
+  // (StreamTaker::end_chunk), and the fence puts the copy behind their accesses. Done before the credit comes.
   static BOREAS_DEVICE void wait_for_stage(Worker<C>& w, const ProducerTurn& turn) {
     wait_phase(w.params, w.at, w.scratch(&ScratchMap::empty) + turn.stage() * kBarrierBytes, turn.empty_parity(),
                kWaitChunkEmpty, turn.chunk());
@@ -166,8 +167,8 @@ struct Body<C, Op::kLoad> {
     }
   }
 
-  // Whether the row sees anything of a chunk, a half of a page. Attention passes over the others (ops/attention.cuh).
-  // Of the first and the newest page in sight, one worker's in a sliding layer, that is one half in four.
+  // Whether the row sees anything of a chunk, a half of a page; attention passes over it otherwise (ops/attention.cuh).
+  // In a window of whole pages the first and the newest page have four halves, of which mostly three are in sight.
   static BOREAS_DEVICE bool is_in_sight(const Worker<C>& w, int32_t row, bool sliding, int32_t chunk) {
     const int32_t entry = chunk / 2, base = chunk % 2 * kKvHalfPositions;
     const PageEdges edges = w.page_edges(row, sliding);
