@@ -9,8 +9,8 @@
 //   else in a kernel W     4 D (signal.cuh)                     400 ms         1.5 s             2.0 s
 //   the host         H     W + 100 ms, <= 1.2 s (or 2 D)        500 ms         1.2 s             1.2 s
 //
-// Somebody nearly always waits for a hop of whoever hangs, so D is what ends a hung step, and D / 16 to
-// D / 8 later, when others who wait in vain for a hop have said so, the record says where. Should no wait of the kernel
+// Somebody nearly always waits for a hop of whoever hangs, so D is what ends a hung step, and D / 16 to D / 8
+// later, when others who wait in vain for a hop have said so, the record says where. Should no wait of the kernel
 // end, the host's does. A server whose engine is dead answers for another 0.4 s, so that clients see why, and takes at
 // most 0.2 s to end its streams (server.cc): 1.2 + 0.6 leave 0.2 s of the two seconds within which a hung kernel ends
 // the process, for what it computes before it hangs and for the exit. Where H cuts W short, the kernel has had its say

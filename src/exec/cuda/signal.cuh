@@ -128,10 +128,6 @@ BOREAS_DEVICE uint32_t urgency_of(const StepParams& params, const TaskDesc* task
 }
 
 constexpr uint32_t kRecordTime = 2048;  // in kCoarseClocks: a millisecond, a thousand times what it takes
-BOREAS_DEVICE void pause_coarse(uint32_t coarse_clocks) {
-  const uint32_t begin = clock_coarse();
-  while (clock_coarse() - begin < coarse_clocks) spin_hint();
-}
 // Whether the record is complete within so long.
 BOREAS_DEVICE bool record_comes(const FaultRecord* fault, uint32_t coarse_clocks) {
   const uint32_t begin = clock_coarse();
@@ -154,9 +150,9 @@ BOREAS_DEVICE_COLD void fail_wait(const StepParams& params, int32_t role, int32_
   const uint32_t urgency = urgency_of(params, task, what, where);
   if (load_acquire_system(&fault->urgency) < urgency) raise_to(&fault->urgency, urgency);
   const uint32_t look = params.deadline / 16;
-  pause_coarse(look);
-  const bool speaks = load_acquire_system(&fault->urgency) == urgency || !record_comes(fault, look + kRecordTime);
-  if (speaks && claim(&fault->claimed)) {
+  const bool others = record_comes(fault, look) ||
+                      (load_acquire_system(&fault->urgency) != urgency && record_comes(fault, look + kRecordTime));
+  if (!others && claim(&fault->claimed)) {
     fault->worker = block_index();
     fault->role = role;
     fault->warp = thread_index() / 32;
