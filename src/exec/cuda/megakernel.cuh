@@ -157,23 +157,24 @@ BOREAS_DEVICE void list_pages(Worker<C>& w) {
       const RowPlan& plan = w.params.row[row];
       const int32_t* table =
           w.params.page_tables + (sliding ? plan.page_table_sliding - plan.sliding_first : plan.page_table_full);
-      const int32_t first = first_visible(plan.position, sliding != 0, w.params.window) / kLayoutPagePositions;
-      const int32_t newest = plan.position / kLayoutPagePositions;
-      PageEdges edges{PageEdges::kNone, PageEdges::kNone};
+      const int32_t first = first_visible(plan.position, sliding != 0, w.params.window), last = plan.position;
+      HalfSeen seen{HalfSeen::kNone, HalfSeen::kNone};
       BOREAS_NO_UNROLL
       for (int32_t own = pieces.first; own < pieces.end(); ++own) {
         const auto run = w.pages_of(row, w.piece_of(own, row), sliding != 0);
         BOREAS_NO_UNROLL
         for (int32_t i = w.lane(); i < run.count; i += 32)
           store_shared_16(list + (end + i) * 2, load_constant_32(table + run.first + i * kAttentionPieces));
-        if (run.count > 0 && run.first == first) edges.first = end;
+        if (run.count == 0) continue;
+        const int32_t newest = run.first + (run.count - 1) * kAttentionPieces;
+        if (first >= run.first * kLayoutPagePositions + kKvHalfPositions) seen.second = end;
         end += run.count;
-        if (run.count > 0 && run.first + (run.count - 1) * kAttentionPieces == newest) edges.newest = end - 1;
+        if (last < newest * kLayoutPagePositions + kKvHalfPositions) seen.first = end - 1;
       }
       if (w.lane() != 0) continue;
       store_shared_16(w.page_end_address(row, sliding != 0), static_cast<uint32_t>(end));
-      store_shared_32(w.page_edges_address(row, sliding != 0),
-                      static_cast<uint32_t>(edges.first) | static_cast<uint32_t>(edges.newest) << 16);
+      store_shared_32(w.half_seen_address(row, sliding != 0),
+                      static_cast<uint32_t>(seen.second) | static_cast<uint32_t>(seen.first) << 16);
     }
   }
   warp_sync();

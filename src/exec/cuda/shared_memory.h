@@ -65,7 +65,7 @@ struct ScratchMap {
   uint32_t merged;           // bf16 values about to be published by messengers
   uint32_t sums;             // [2][kNormRowsTogether][kMessengerWarps] floats
   uint32_t page_ends;        // [2 pools][kRowsMax] uint16: where a row's ids end in its pool's list
-  uint32_t page_edges;       // [2 pools][kRowsMax] two uint16 each: PageEdges
+  uint32_t half_seen;        // [2 pools][kRowsMax] two uint16 each: HalfSeen
   uint32_t pages;  // [rows * page_list_full] uint16 page ids of the full pool, row after row, then sliding ones
   uint32_t end;
 };
@@ -102,7 +102,7 @@ constexpr ScratchMap map_scratch(uint32_t base, int32_t rows, int32_t pages_per_
   map.merged = take(C::kOutputSliceMax * 2);
   map.sums = take(2 * kNormRowsTogether * kMessengerWarps * 4);
   map.page_ends = take(2 * kRowsMax * 2);
-  map.page_edges = take(2 * kRowsMax * 4);
+  map.half_seen = take(2 * kRowsMax * 4);
   map.pages = take(rows * pages_per_row * 2);
   map.end = at;
   return map;

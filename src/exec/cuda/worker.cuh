@@ -22,10 +22,11 @@ BOREAS_DEVICE uint32_t load_half(uint32_t address) {
   return load_shared_32(address & ~3u) >> (address % 4 * 8) & 0xffffu;
 }
 
-// Where in a pool's list of own pages those are of which a row may see a part only.
-struct PageEdges {
-  static constexpr int32_t kNone = 0xffff;  // another worker's
-  int32_t first, newest;
+// Where in a pool's list of own pages those are of which a row sees one half alone: the first page in sight, if that is
+// its second half, and the newest one, if it is its first.
+struct HalfSeen {
+  static constexpr int32_t kNone = 0xffff;  // both halves are in sight, or the page is another worker's
+  int32_t second, first;
 };
 
 // Which tasks are this kernel's: in the megakernel all of a list.
@@ -220,11 +221,11 @@ struct Worker {
   }
   BOREAS_DEVICE int32_t page_end(int32_t row, bool sliding) const { return page_first(row + 1, sliding); }
   BOREAS_DEVICE int32_t pages_in_all(bool sliding) const { return page_first(rows(), sliding); }
-  BOREAS_DEVICE uint32_t page_edges_address(int32_t row, bool sliding) const {
-    return scratch(&ScratchMap::page_edges) + ((sliding ? kRowsMax : 0) + row) * 4;
+  BOREAS_DEVICE uint32_t half_seen_address(int32_t row, bool sliding) const {
+    return scratch(&ScratchMap::half_seen) + ((sliding ? kRowsMax : 0) + row) * 4;
   }
-  BOREAS_DEVICE PageEdges page_edges(int32_t row, bool sliding) const {
-    const uint32_t both = load_shared_32(page_edges_address(row, sliding));
+  BOREAS_DEVICE HalfSeen half_seen(int32_t row, bool sliding) const {
+    const uint32_t both = load_shared_32(half_seen_address(row, sliding));
     return {static_cast<int32_t>(both & 0xffffu), static_cast<int32_t>(both >> 16)};
   }
 

@@ -152,11 +152,12 @@ struct Body<C, Op::kLoad> {
     BOREAS_NO_UNROLL
     for (int32_t row = 0; turn.has_chunk_before(end); ++row) {
       const int32_t row_end = item_first + w.page_end(row, sliding) * 2;
+      const HalfSeen one_half = w.half_seen(row, sliding);
       BOREAS_NO_UNROLL
       for (; turn.has_chunk_before(row_end); turn.advance()) {
-        const int32_t chunk = turn.chunk() - item_first;
-        const uint8_t* from = pool + load_half(list + chunk / 2 * 2) * page_bytes + chunk % 2 * kKvHalfBytes;
-        const bool seen = is_in_sight(w, row, sliding, chunk);
+        const int32_t chunk = turn.chunk() - item_first, page = chunk / 2, half = chunk % 2;
+        const uint8_t* from = pool + load_half(list + page * 2) * page_bytes + half * kKvHalfBytes;
+        const bool seen = page != (half == 0 ? one_half.second : one_half.first);  // if not, attention passes over it
         const uint32_t barrier = full_barrier(w, turn);
         wait_for_stage(w, turn);
         if (seen) mbarrier_arrive_expect(barrier, kKvHalfBytes);
@@ -165,17 +166,6 @@ struct Body<C, Op::kLoad> {
         else mbarrier_arrive(barrier);
       }
     }
-  }
-
-  // Whether the row sees anything of a chunk, a half of a page; attention passes over it otherwise (ops/attention.cuh).
-  // In a window of whole pages the first and the newest page have four halves, of which mostly three are in sight.
-  static BOREAS_DEVICE bool is_in_sight(const Worker<C>& w, int32_t row, bool sliding, int32_t chunk) {
-    const int32_t entry = chunk / 2, base = chunk % 2 * kKvHalfPositions;
-    const PageEdges edges = w.page_edges(row, sliding);
-    const int32_t last = w.params.row[row].position;
-    if (entry == edges.newest && last % kLayoutPagePositions < base) return false;
-    return entry != edges.first ||
-           first_visible(last, sliding, w.params.window) % kLayoutPagePositions < base + kKvHalfPositions;
   }
 };
 
