@@ -18,8 +18,6 @@ import itertools
 import sys
 
 WARPS_OF_A_WORKER = 16
-
-
 COLUMNS = {"Source", "# Samples", "Instructions Executed"}
 
 
